@@ -30,9 +30,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.arrays import IntVector
+from discreet.arrays import BoolVector, IntVector
 from discreet.data.batches import RawBatch
 from discreet.data.cells import numbers
 from discreet.data.examples import Batch, Examples
@@ -313,28 +312,29 @@ def _kept(examples: Examples, unit: Unit) -> RawBatch:
     groups = [] if rows.groups is None else [_in_order(rows.groups.tolist())]
     amounts = [] if rows.amounts is None else [numbers(rows.amounts)]
     order = np.lexsort([*amounts, *groups, rows.labels, *reversed(rows.scores), code])
-    kept = np.sort(order[_places(code[order], seed, unit.examples)])
-    classes = examples.label_code.classes
-    labels = rows.labels[kept]
+    kept = np.zeros(len(rows), dtype=np.bool_)
+    kept[order] = _places(code[order], seed, unit.examples)
+    chosen, classes = rows.some(kept), examples.label_code.classes
+    labels = chosen.labels
+    if classes is not None:
+        labels = np.array(classes, dtype=object)[labels]
     return RawBatch(
-        tuple(column[kept] for column in rows.scores),
-        labels if classes is None else np.array(classes, dtype=object)[labels],
-        None if rows.groups is None else rows.groups[kept],
-        None if rows.subjects is None else rows.subjects[kept],
-        amounts=None if rows.amounts is None else rows.amounts[kept],
+        chosen.scores,
+        labels,
+        chosen.groups,
+        chosen.subjects,
+        amounts=chosen.amounts,
         worded=True,
     )
 
 
-def _places(
-    code: NDArray[np.int64], seed: NDArray[np.int64], most: int
-) -> NDArray[np.bool_]:
+def _places(code: IntVector, seed: IntVector, most: int) -> BoolVector:
     """Return which rows are kept, of rows that are sorted by subject."""
     many = np.bincount(code, minlength=seed.size)
     ranks = np.arange(code.size) - (np.cumsum(many) - many)[code] + 1
     m = many[code]
     h = (seed * MULTIPLIER % PRIME)[code] % m
-    kept: NDArray[np.bool_] = (m <= most) | ((ranks * most + h) % m < most)
+    kept: BoolVector = (m <= most) | ((ranks * most + h) % m < most)
     return kept
 
 
@@ -351,14 +351,14 @@ def _joined(batches: list[Batch]) -> Batch:
     )
 
 
-def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _coded(texts: list[str]) -> tuple[list[str], IntVector]:
     """Return the different texts, and which of them each one is."""
     places: dict[str, int] = {}
     code = [places.setdefault(text, len(places)) for text in texts]
     return list(places), np.array(code, dtype=np.int64)
 
 
-def _in_order(groups: list[str | None]) -> NDArray[np.int64]:
+def _in_order(groups: list[str | None]) -> IntVector:
     """Return each group's place in the order of all, so that no text sets a width."""
     names, code = _coded([group or "" for group in groups])
     place = {name: k for k, name in enumerate(sorted(names))}

@@ -62,12 +62,12 @@ class UsedStateError(DiscreetError):
         )
 
 
-@dataclass(slots=True)
+@dataclass
 class InMemory:
     """For a site that lives in one process."""
 
-    used: set[bytes] = field(default_factory=set)
-    plans: dict[bytes, Plan] = field(default_factory=dict)
+    used: set[bytes] = field(default_factory=set, init=False)
+    plans: dict[bytes, Plan] = field(default_factory=dict, init=False, repr=False)
 
     def take(self, name: bytes) -> None:
         """Mark a name as used, or raise when it already was."""
@@ -82,15 +82,16 @@ class InMemory:
 
     def plan(self, digest: bytes) -> Plan:
         """Return a plan that was kept."""
-        return _known(self.plans.get(digest))
+        if digest not in self.plans:
+            raise MessageError("the plan of this session is not known here")
+        return self.plans[digest]
 
 
-@dataclass(frozen=True, slots=True)
-class InFolder:
+@dataclass
+class InFolder(InMemory):
     """On disk before the answer is sent: used states as empty files, plans as TOML."""
 
     folder: Path
-    _plans: dict[bytes, Plan] = field(default_factory=dict, repr=False)
 
     def take(self, name: bytes) -> None:
         """Mark a name as used, or raise when it already was."""
@@ -104,18 +105,19 @@ class InFolder:
 
     def keep(self, plan: Plan, text: str) -> None:
         """Keep the plan of a session that is joined."""
-        self._plans[plan.digest()] = plan
+        super().keep(plan, text)
         path = self._path(plan.digest())
         if not path.exists():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_secret(path, text.encode(), over=True)
 
     def plan(self, digest: bytes) -> Plan:
-        """Return a plan that was kept."""
-        if digest not in self._plans and self._path(digest).exists():
-            plan = planfile.loads(self._path(digest).read_text(encoding="utf-8"))
-            self._plans[plan.digest()] = plan  # of another one, if it was changed
-        return _known(self._plans.get(digest))
+        """Return a plan that was kept, also by another process."""
+        path = self._path(digest)
+        if digest not in self.plans and path.exists():
+            plan = planfile.loads(path.read_text(encoding="utf-8"))
+            self.plans[plan.digest()] = plan  # of another one, if it was changed
+        return super().plan(digest)
 
     def _path(self, digest: bytes) -> Path:
         return self.folder / f"plan-{digest.hex()}.toml"
@@ -124,12 +126,6 @@ class InFolder:
 def memory_beside(ledger: Path) -> InFolder:
     """Return the folder of used states and plans that belongs to a ledger."""
     return InFolder(ledger.with_name(ledger.name + ".steps"))
-
-
-def _known(plan: Plan | None) -> Plan:
-    if plan is None:
-        raise MessageError("the plan of this session is not known here")
-    return plan
 
 
 class _Replies(FieldCodec):
