@@ -49,24 +49,17 @@ def ledger(path):
         yield opened
 
 
-def test_a_charge_is_seen_by_whoever_opens_the_file_next(path):
-    with Ledger.new(path) as ledger:
-        ledger.reserve(use())
-        ledger.reserve(use(b"t", loss=ApproxDP(Fraction(1), Fraction(1, 10**6))))
-    with Ledger(path) as again:
-        expected = Spent(Fraction(3, 2), Fraction(1, 10**6))
-        assert again.spent("icu") == expected
-        assert again.spent("ward") == Spent()
-
-
-def test_a_retry_is_charged_once_and_resends_the_same_bytes(path):
+def test_charges_and_messages_are_seen_by_whoever_opens_the_file_next(path):
     with Ledger.new(path) as ledger:
         ledger.record(ledger.reserve(use()), b"answer")
+        ledger.reserve(use(b"t", loss=ApproxDP(Fraction(1), Fraction(1, 10**6))))
     with Ledger(path) as again:
+        assert again.spent("icu") == Spent(Fraction(3, 2), Fraction(1, 10**6))
+        assert again.spent("ward") == Spent()
         assert again.replay(b"s", 0) == b"answer"
         permit = again.reserve(use())
         again.record(permit, b"answer")
-        assert again.spent("icu").epsilon == Fraction(1, 2)
+        assert again.spent("icu").epsilon == Fraction(3, 2)
         with pytest.raises(BudgetError, match="another message"):
             again.record(permit, b"fresh noise")
 

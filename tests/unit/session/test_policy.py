@@ -229,10 +229,6 @@ def test_a_policy_without_privacy_models_or_without_a_file_is_refused(tmp_path):
     assert policyfile.load(tmp_path / "policy.toml") == POLICY
 
 
-def test_a_plan_within_the_policy_passes():
-    POLICY.check(PLAN)
-
-
 GROUPED = recommend(
     PublicFacts(), discreet.DistributedDP(1), groups=["icu", "surgery"]
 ).rounds

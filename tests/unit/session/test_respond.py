@@ -13,7 +13,7 @@ from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import BudgetError, DiscreetError, InputError
 from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
 from discreet.plan.plan import recommend
-from discreet.privacy.account import Cap, MemoryAccount, Use, answer_once
+from discreet.privacy.account import Cap, MemoryAccount, Use
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.session.policy import PolicyError
@@ -199,32 +199,12 @@ def test_what_is_charged_is_what_the_mechanism_loses(privacy):
     )
 
 
-def test_nothing_is_made_when_the_charge_is_refused(ledger):
-    use = Use("icu", b"s", 0, discreet.DistributedDP(9).loss, b"i")
-    with pytest.raises(BudgetError):
-        answer_once(ledger, use, lambda: no_entropy(1))
-
-
 HALF = recommend(PublicFacts(), discreet.DistributedDP("0.5"))
 
 
-def answer_half(account, *, examples=SITE, session=b"s", entropy=SYSTEM):
-    this = HALF.resolve(0, [])
-    names = {"session": session, "population": "icu"}
-    return respond(examples, account, HALF, this, entropy=entropy, **names)
-
-
-def test_a_retry_gets_the_same_noise_and_is_charged_once():
-    account = MemoryAccount()
-    first, again = answer_half(account), answer_half(account)
-    np.testing.assert_array_equal(first, again)
-    assert account.spent("icu").epsilon == Fraction(1, 2)
-
-
-def test_a_new_session_draws_new_noise_and_is_charged_again():
-    account = MemoryAccount()
-    assert not np.array_equal(answer_half(account), answer_half(account, session=b"t"))
-    assert account.spent("icu").epsilon == 1
+def answer_half(account, *, examples=SITE, entropy=SYSTEM):
+    names = {"session": b"s", "population": "icu", "entropy": entropy}
+    return respond(examples, account, HALF, HALF.resolve(0, []), **names)
 
 
 def test_a_retry_with_changed_data_and_no_budget_left_gets_the_same_noise():
@@ -237,9 +217,6 @@ def test_a_retry_with_changed_data_and_no_budget_left_gets_the_same_noise():
 
 
 def test_nothing_is_drawn_when_the_account_cannot_pay():
-    def no_entropy(size):
-        raise AssertionError(f"{size} bytes were drawn before the charge")
-
     account = MemoryAccount(Cap(epsilon=Fraction(1, 4)))
     with pytest.raises(BudgetError, match="exceed the cap"):
         answer_half(account, entropy=no_entropy)

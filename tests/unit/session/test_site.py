@@ -306,28 +306,21 @@ def garbled(federation: Federation, plan: Plan, *, at: int, how: str, run: int) 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", GARBAGE)
-@pytest.mark.parametrize("step", ["advertise", "share", "mask"])
-def test_three_garbage_messages_at_a_step_cost_the_site_nothing(
-    tmp_path: Path, step: str, how: str
+@pytest.mark.parametrize(
+    ("step", "how", "cost"),
+    [
+        *((step, how, 0) for step in ("advertise", "share", "mask") for how in GARBAGE),
+        *((step, "noise", 3) for step in ("confirm", "reveal")),
+    ],
+)
+def test_three_garbage_messages_cost_no_more_than_the_vectors_that_were_sent(
+    tmp_path: Path, step: str, how: str, cost: int
 ) -> None:
     plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
     federation = Federation(tmp_path, policy=PATIENT)
     for run in range(3):
         garbled(federation, plan, at=STEPS[step], how=how, run=run)
-    assert federation.spent() == 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("step", ["confirm", "reveal"])
-def test_garbage_after_the_vector_was_sent_costs_no_more_than_the_vector(
-    tmp_path: Path, step: str
-) -> None:
-    plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
-    federation = Federation(tmp_path, policy=PATIENT)
-    for run in range(3):
-        garbled(federation, plan, at=STEPS[step], how="noise", run=run)
-    assert federation.spent() == 3
+    assert federation.spent() == cost
 
 
 def _invited(plan: Plan, text: bytes) -> Message:
