@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import Final
 from typing import Protocol as Port
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import SYSTEM, Entropy, Seeded
@@ -25,12 +26,12 @@ from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.keys import NONCE_SIZE
 from discreet.session.messages import (
     DIGEST_SIZE,
+    NO_NUMBERS,
     Ending,
     EndNotice,
     Invitation,
     Kind,
     Message,
-    joined_totals,
     session_of,
 )
 from discreet.session.policy import legible
@@ -161,13 +162,6 @@ class Coordinator:
             UnfinishedError: listed sites are silent that must sign an exact sum; the
                 sites are told nothing, and the session goes on when it is resumed.
         """
-        least = self.plan.cohort.least_sites
-        if len(self.nodes) < least:
-            self._tell(Ending.TOO_FEW_SITES)
-            raise AbortedError(
-                f"{len(self.nodes)} sites are connected and the plan needs {least}; "
-                "nothing was asked"
-            )
         try:
             releases = self._rounds()
         except AbortedError:
@@ -190,6 +184,12 @@ class Coordinator:
         self.transport(dict.fromkeys(sorted(self.nodes), last))
 
     def _rounds(self) -> list[Release]:
+        least = self.plan.cohort.least_sites
+        if len(self.nodes) < least:
+            raise AbortedError(
+                f"{len(self.nodes)} sites are connected and the plan needs {least}; "
+                "nothing was asked"
+            )
         self._nonce = self.entropy(NONCE_SIZE)
         self._session = session_of(self.plan, self._nonce)
         nodes = sorted(self.nodes)
@@ -201,7 +201,7 @@ class Coordinator:
                 self.plan,
                 self.plan.resolve(i, releases),
                 self._session,
-                joined_totals(releases),
+                np.concatenate([NO_NUMBERS, *(r.total for r in releases)]),
                 nodes,
                 self.entropy,
             )

@@ -22,7 +22,6 @@ from discreet.codec.messages import (
 from discreet.errors import DiscreetError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
-from discreet.plan.rounds import ResolvedRound
 from discreet.secagg.messages import Digest
 from discreet.secret_files import sync_folder, write_secret
 from discreet.session.messages import (
@@ -32,7 +31,6 @@ from discreet.session.messages import (
     MessageError,
     Numbers,
     SessionTag,
-    earlier_releases,
 )
 
 
@@ -173,11 +171,6 @@ class Progress(BinaryMessage):
     def ended(self, ending: Ending) -> Progress:
         """Forget every key and answer: nothing more is sent in this session."""
         return replace(self, conversation=b"", replies={}, ending=ending)
-
-    def resolve(self, plan: Plan) -> ResolvedRound:
-        """Work out the round from the plan and the broadcast sums."""
-        earlier = earlier_releases(plan, self.session, self.round, self.totals)
-        return plan.resolve(self.round, earlier)
 
     @property
     def finished(self) -> bool:

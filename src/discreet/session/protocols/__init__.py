@@ -22,7 +22,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.protocol import SessionProtocol
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Use
-from discreet.session.messages import Kind, Message
+from discreet.session.messages import Kind, Message, earlier_releases
 from discreet.session.policy import PolicyError
 from discreet.session.respond import respond, use_of
 from discreet.session.state import Progress
@@ -81,7 +81,9 @@ class SiteRound:
     @cached_property
     def round(self) -> ResolvedRound:
         """The round, worked out from the plan and the broadcast sums."""
-        return self.progress.resolve(self.plan)
+        at = self.progress
+        earlier = earlier_releases(self.plan, at.session, at.round, at.totals)
+        return self.plan.resolve(at.round, earlier)
 
     @property
     def signer(self) -> Ed25519PrivateKey | None:

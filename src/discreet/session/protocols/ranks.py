@@ -54,7 +54,12 @@ from discreet.secagg.errors import (
 )
 from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
-from discreet.session.messages import Message, SessionTag, round_digest
+from discreet.session.messages import (
+    NO_NUMBERS,
+    Message,
+    SessionTag,
+    round_digest,
+)
 from discreet.session.policy import PolicyError
 from discreet.session.protocols import (
     Ask,
@@ -75,7 +80,7 @@ from discreet.session.protocols.secure_sum import (
 from discreet.session.state import Progress
 from discreet.statistic.protocol import check_binary
 
-Decoded = TypeVar("Decoded")
+M = TypeVar("M", bound=BinaryMessage)
 AskSites: TypeAlias = Callable[[str, Mapping[int, bytes]], Mapping[int, bytes]]
 """Send each site a message of a named step; return the replies that came."""
 ChargedAnswer: TypeAlias = Callable[[Callable[[], bytes]], bytes]
@@ -212,9 +217,8 @@ def _terms(plan: Plan, resolved: ResolvedRound) -> RankSumTerms:
 
 def _masking(plan: Plan, session: bytes, resolved: ResolvedRound) -> Terms:
     """Return the terms of the secure sum of all ranked sites' vectors."""
-    nothing = np.zeros(0, dtype=np.int64)
     return Terms(
-        round_digest(plan, session, resolved.index, nothing),
+        round_digest(plan, session, resolved.index, NO_NUMBERS),
         length=resolved.statistic.size,
         min_survivors=plan.cohort.min_survivors,
         colluders=plan.privacy.colluders_in(plan.cohort),
@@ -274,7 +278,7 @@ def collect(
     if len(joined) < least:
         raise TooFewSitesError(JOIN, len(joined), least)
     present = sorted(joined)
-    scores = [_from_site(Scores.decode, s, joined[s]).scores for s in present]
+    scores = [_decoded(Scores, joined[s], partial(_faulty, s)).scores for s in present]
     ranks = dict(zip(present, rank_sites(scores), strict=True))
     replies = ask(RANKS, {site: RanksMessage(r).encode() for site, r in ranks.items()})
     if len(replies) < len(ranks):
@@ -300,7 +304,7 @@ def read_answer(
         FaultySiteError: the message is malformed, by another mechanism than was
             agreed, or its numbers are not those of the option that it names.
     """
-    answer = _from_site(RankAnswer.decode, site, message)
+    answer = _decoded(RankAnswer, message, partial(_faulty, site))
     option, released = answer.option, answer.released
     if option.kind not in kinds_of(terms.mechanism) | {SumKind.NOTHING}:
         raise FaultySiteError(
@@ -315,13 +319,20 @@ def read_answer(
     return SiteRankSums(option, ranks, released)
 
 
-def _from_site(decode: Callable[[bytes], Decoded], site: int, raw: bytes) -> Decoded:
+def _faulty(site: int, problem: str) -> FaultySiteError:
+    return FaultySiteError(site, f"sent {problem}")
+
+
+def _not_saved(problem: str) -> SavedStateError:
+    return SavedStateError(f"the saved state has {problem}")
+
+
+def _decoded(kind: type[M], raw: bytes, blame: Callable[[str], DiscreetError]) -> M:
+    """Read a message; blame whoever sent or kept bytes that cannot be read."""
     try:
-        return decode(raw)
+        return kind.decode(raw)
     except MalformedMessageError as error:
-        raise FaultySiteError(
-            site, f"sent bytes that cannot be read: {error}"
-        ) from None
+        raise blame(f"bytes that cannot be read: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +378,7 @@ class RankSite:
         It holds this site's share of the noise only: it must not be sent as it is.
         ``sites`` is how many must be in the sum, all that were ranked.
         """
-        ranks = _kept(lambda raw: RanksMessage.decode(raw).ranks, state)
+        ranks = _decoded(RanksMessage, state, _not_saved).ranks
         honest = sites - self.terms.colluders
         summed = SummedEndpoint(ranks.examples, self.terms.pure, honest)
 
@@ -386,7 +397,7 @@ class RankSite:
         return SentOrder(order).encode(), Scores(self.scores[order]).encode()
 
     def _order(self, state: bytes) -> IntVector:
-        order = _kept(SentOrder.decode, state).order
+        order = _decoded(SentOrder, state, _not_saved).order
         if self.scores.size != order.size:
             raise InputError(
                 f"{order.size} scores were sent, and {self.scores.size} are here now"
@@ -399,10 +410,7 @@ class RankSite:
         Label privacy does not rest on this check: whatever weights a coordinator
         invents, the noise is sized by them.
         """
-        try:
-            ranks = RanksMessage.decode(message).ranks
-        except MalformedMessageError as error:
-            raise FaultyCoordinatorError(str(error)) from None
+        ranks = _decoded(RanksMessage, message, FaultyCoordinatorError).ranks
         if len(ranks) != order.size:
             raise FaultyCoordinatorError(
                 f"{len(ranks)} ranks came for {order.size} scores"
@@ -441,10 +449,3 @@ class RankSite:
                 f"{order.size} scores need as many labels, got {labels.size}"
             )
         return labels[order].astype(np.int64)
-
-
-def _kept(decode: Callable[[bytes], Decoded], state: bytes) -> Decoded:
-    try:
-        return decode(state)
-    except MalformedMessageError as error:
-        raise SavedStateError(f"the saved state cannot be read: {error}") from None
