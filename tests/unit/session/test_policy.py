@@ -88,6 +88,8 @@ def test_a_policy_survives_its_file():
     assert policyfile.loads(policyfile.dumps(POLICY)) == POLICY
     bare = Policy(population="p", privacy=("local",))
     assert policyfile.loads(policyfile.dumps(bare)) == bare
+    wordy = replace(POLICY, when_declining="Datenschutz: Durchwahl 17")
+    assert policyfile.loads(policyfile.dumps(wordy)) == wordy
 
 
 def test_what_is_not_said_is_not_allowed_or_not_spent():
@@ -283,11 +285,6 @@ def test_what_is_said_when_declining_is_one_short_line(words):
     text = TEXT.replace("[allow]", f"when_declining = {json.dumps(words)}\n[allow]")
     with pytest.raises(PolicyError, match="when_declining"):
         policyfile.loads(text)
-
-
-def test_what_is_said_when_declining_survives_the_file():
-    policy = replace(POLICY, when_declining="Datenschutz: Durchwahl 17")
-    assert policyfile.loads(policyfile.dumps(policy)) == policy
 
 
 def test_the_number_of_bins_that_a_refusal_names_is_accepted():

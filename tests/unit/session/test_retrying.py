@@ -35,7 +35,7 @@ from discreet.session.state import Progress
 from discreet.transport.in_process import InProcess
 from unit.session.federations import (
     POLICY,
-    AskingAgain,
+    Altering,
     Federation,
     Losing,
     fresh,
@@ -180,18 +180,6 @@ def test_a_message_that_comes_again_gets_the_very_bytes_of_its_first_answer(
     assert federation.spent() == 2
 
 
-def test_another_message_for_a_used_state_is_refused(federation: Federation) -> None:
-    def other(message: Message) -> Message | None:
-        step = message.kind is Kind.STEP
-        return replace(message, body=message.body[:-1]) if step else None
-
-    plan = plan_for(DistributedDP("1"), survivors=3)
-    transport = federation.transport(AskingAgain, again=other)
-    federation.session(plan, transport).run()
-    assert [reply.kind for reply in transport.seen] == [Kind.DECLINED] * 3
-    assert all("already answered" in reason for _, reason in federation.reasons)
-
-
 @dataclass
 class Ended(Losing):
     """Notes how every site was told that it ended."""
@@ -240,18 +228,15 @@ def test_a_late_message_does_not_resume_a_session_that_is_over(
     federation: Federation,
 ) -> None:
     heard: list[Message] = []
-    over = b""
 
-    class Hearing(InProcess):
-        def answer(self, node: int, message: Message) -> Message:
-            if node == 1 and not over:
-                heard.append(message)
-            return super().answer(node, message)
+    def noted(node: int, message: Message) -> Message:
+        heard.extend([message] if node == 1 else [])
+        return message
 
-    transport = federation.transport(Hearing)
+    transport = federation.transport(Altering, message=noted)
     federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
     over = transport.states[1]
-    for message in heard:
+    for message in tuple(heard):
         again = transport.answer(1, message)
         assert (again.kind is Kind.END) == (message.kind is Kind.END)
         assert transport.states[1] == over
