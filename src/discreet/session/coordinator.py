@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 from typing import Protocol as Port
 
@@ -132,6 +132,7 @@ class Coordinator:
     _withdrawals: Mapping[int, bytes] = field(
         default_factory=dict, init=False, repr=False
     )
+    _text: str = field(default="", init=False, repr=False)
     _nonce: bytes = field(default=b"", init=False, repr=False)
     _session: bytes = field(default=bytes(DIGEST_SIZE), init=False, repr=False)
 
@@ -140,8 +141,9 @@ class Coordinator:
             self.plan, simulated=self.simulated
         )
         if self.simulated:
-            return  # nobody is deceived by an unsigned invitation
+            return  # every site has the plan, and an unsigned invitation deceives nobody
         self._protocol.check(self.plan)
+        self._text = dumps(self.plan)
         roster = self.plan.roster
         if roster is not None and roster.coordinator is not None:
             if self.identity is None:
@@ -242,11 +244,6 @@ class Coordinator:
                     "nobody is charged twice"
                 ) from error
             raise AbortedError(str(error)) from error
-
-    @cached_property
-    def _text(self) -> str:
-        """The plan as every invitation holds it; simulated sites have it already."""
-        return "" if self.simulated else dumps(self.plan)
 
     def _message(
         self, current: CoordinatorRound, sent: Sent, *, first: bool
