@@ -22,7 +22,7 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, recommend
 from discreet.privacy.account import Cap, Limits
 from discreet.session import policy as policyfile
-from discreet.session.policy import _TABLES, Policy, PolicyError, Starter
+from discreet.session.policy import _TABLES, AllowAll, Policy, PolicyError, Starter
 
 TEXT = """
 population = "icu-2025-test"
@@ -105,6 +105,12 @@ def test_what_is_not_said_is_not_allowed_or_not_spent():
     with pytest.raises(PolicyError, match="'sepsis-xgb', and the policy allows none"):
         said.check(PLAN)
     replace(said, models=("sepsis-xgb",)).check(PLAN)
+
+
+def test_a_simulated_site_refuses_no_plan_and_no_charge():
+    free = AllowAll(population="made up", privacy=())
+    free.check(PLAN)
+    assert (free.limits().cap, free.limits().sessions_per_plan) == (Cap(), None)
 
 
 def test_anybody_and_any_model_have_to_be_said():

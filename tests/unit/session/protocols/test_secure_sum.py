@@ -55,7 +55,7 @@ from discreet.session.messages import (
 from discreet.session.policy import Policy
 from discreet.session.protocols.secure_sum import answer_of
 from discreet.session.state import Progress
-from discreet.transport.in_process import InProcess, simulate
+from discreet.transport.in_process import InProcess, Simulated
 from unit.session.federations import (
     COORDINATOR,
     POLICY,
@@ -535,11 +535,14 @@ def test_exact_sums_without_a_roster_are_refused_by_both_ends(
     assert federation.ledger(1).uses("people") == []
 
 
-def test_a_simulation_of_exact_sums_needs_no_roster() -> None:
+def test_a_simulation_of_exact_sums_needs_no_roster(federation: Federation) -> None:
     """One machine plays all sites, and the claim says so."""
     plan = plan_for(SecureAggregation(), survivors=3)
-    sites = [examples(k) for k in (1, 2, 3)]
-    (release,) = simulate(plan, sites, aggregation="secagg")
+    sites = {
+        k: replace(federation.site(k), plan=plan, simulated=True) for k in (1, 2, 3)
+    }
+    session = Coordinator(plan, sites, Simulated(sites), Seeded(b"s"), simulated=True)
+    (release,) = session.run()
     assert np.array_equal(release.total, counts(plan, (1, 2, 3)))
 
 
