@@ -1,4 +1,4 @@
-"""Names for the arrays that pass between the rooms."""
+"""Names for the arrays that pass between the packages."""
 
 from __future__ import annotations
 

@@ -22,13 +22,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from discreet.codec.parsing import shown
 from discreet.errors import DiscreetError
-
-if TYPE_CHECKING:
-    from sys import UnraisableHookArgs
 
 EXIT_INPUT: Final = 2
 """Something that was given is wrong; the sentence says what to do."""
@@ -151,8 +148,8 @@ def guard() -> None:
     threads and of finalisers, warnings, and the log records that nobody handles.
     """
     sys.excepthook = lambda _kind, error, _trace: tell(sentence(error))
-    sys.unraisablehook = _unraisable
-    threading.excepthook = _in_thread
+    sys.unraisablehook = lambda failed: _tell_of(failed.exc_value, "a finaliser")
+    threading.excepthook = lambda failed: _tell_of(failed.exc_value, "a thread")
     warnings.showwarning = _warned
     logging.lastResort = _LastResort(logging.WARNING)
 
@@ -165,14 +162,9 @@ def tell(text: str, *, speaker: str = "discreet") -> None:
             sys.stderr.flush()
 
 
-def _in_thread(failed: threading.ExceptHookArgs) -> None:
-    if failed.exc_value is not None and failed.exc_type is not SystemExit:
-        tell(sentence(failed.exc_value, doing="a thread"))
-
-
-def _unraisable(failed: UnraisableHookArgs) -> None:
-    if failed.exc_value is not None:
-        tell(sentence(failed.exc_value, doing="a finaliser"))
+def _tell_of(error: BaseException | None, doing: str) -> None:
+    if error is not None and not isinstance(error, SystemExit):
+        tell(sentence(error, doing=doing))
 
 
 def _warned(

@@ -1,9 +1,9 @@
 """Files that hold a secret: on disk whole or not at all, and their owner's alone.
 
-The one place that writes and reads keys and looks at who may exchange them. A secret is written to a file that did not
-exist, with mode 0600 from its first byte, and gets its name when it is on disk: after
-a power loss there is the whole secret or none, and of two processes that make the
-same secret at once one wins and the other is told so.
+The one place that writes and reads keys and checks who may replace them. A secret is
+written to a file that did not exist, with mode 0600 from its first byte, and gets its
+name when it is on disk: after a power loss there is the whole secret or none. Of two
+processes that make the same secret at once one wins and the other is told so.
 """
 
 from __future__ import annotations

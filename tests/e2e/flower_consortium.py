@@ -35,7 +35,6 @@ from discreet.privacy.composition import compose
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.policy import Policy
-from discreet.session.respond import respond
 from discreet.transport.addresses import LOOPBACK, free_port
 from discreet.transport.flower.processes import OFFLINE, FlowerProcess, superlink
 from discreet.transport.flower.serving import serve
@@ -46,6 +45,7 @@ from discreet.transport.keys import (
     SiteKeys,
     make_consortium,
 )
+from policies import respond
 
 SITES = ("north", "east", "south", "west")
 POLICY = Policy(

@@ -26,8 +26,8 @@ from discreet.plan.plan import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.report.build import result_of
 from discreet.session.policy import load
-from discreet.session.respond import respond
 from discreet.transport.simulation import run
+from policies import respond
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "for-privacy-reviewers.md"
 SITES = ("east", "north", "south")

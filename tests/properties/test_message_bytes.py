@@ -40,11 +40,12 @@ from discreet.session.state import Progress, RefusedSession
 A, B, SIGNATURE = b"a" * 32, b"b" * 32, b"s" * 64
 BOX, SHARE, RECEIPT = b"x" * BOX_SIZE, bytes(33), b"x" * RECEIPT_SIZE
 NUMBERS = np.array([-1, 2**62], dtype=np.int64)
+REPLY = Message(Kind.STEP, A, B, 1, 7, b"body", NUMBERS)
 MESSAGES: list[BinaryMessage] = [
-    Message(Kind.STEP, A, B, 1, 7, b"body", NUMBERS),
+    REPLY,
     Invitation("a plan", A, b"opening", SIGNATURE),
     EndNotice(Ending.FAILED, {3: SIGNATURE}),
-    Progress(A, 1, B, 7, A, NUMBERS, b"secret", {B: b"reply"}, Ending.REVEALED),
+    Progress(A, 1, B, 7, A, NUMBERS, b"secret", {B: REPLY}, Ending.REVEALED),
     RefusedSession(A),
     SavedJournal((1, 2), 0, (b"nonce",), ((Heard(1, b"answer"),), ())),
     SummedState(b"ranks", b"masking"),

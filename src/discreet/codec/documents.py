@@ -72,6 +72,12 @@ T = TypeVar("T")
 _METADATA: Final = "discreet document"
 _UNION_TYPES: Final = (Union, UnionType)
 _NOTHING: Final[Mapping[object, Any]] = {}
+_SCALARS: Final[Mapping[type, str]] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+}
 
 
 class Text(NamedTuple):
@@ -242,6 +248,8 @@ class _Context(NamedTuple):
 
 def _read(context: _Context, hint: Any, given: Any, what: str) -> object:
     """Return a value of a type, or raise."""
+    if hint is Any:
+        return given
     if hint in _UNIONS:
         return _read_tagged(context, _UNIONS[hint], given, what)
     read = _READERS.get(get_origin(hint) or hint)
@@ -252,37 +260,16 @@ def _read(context: _Context, hint: Any, given: Any, what: str) -> object:
     return _read_dataclass(context, cast("type", hint), given, what)
 
 
-def _read_as_it_is(context: _Context, _: Any, given: object, what: str) -> object:
-    del context, what
-    return given
-
-
-def _read_int(context: _Context, _: Any, given: object, what: str) -> int:
-    return whole(given, what, least=-MOST, error=context.error)
-
-
-def _read_float(context: _Context, _: Any, given: Any, what: str) -> float:
-    if type(given) is int:
-        return float(_read_int(context, _, given, what))
-    if type(given) is not float or math.isnan(given):
-        raise context.error(f"{what} must be a number")
-    return given
-
-
-def _read_bool(context: _Context, _: Any, given: object, what: str) -> bool:
-    if type(given) is not bool:
-        raise context.error(f"{what} must be true or false")
-    return given
-
-
-def _read_str(context: _Context, _: Any, given: object, what: str) -> str:
-    if not isinstance(given, str):
-        raise context.error(f"{what} must be a text")
+def _read_scalar(context: _Context, hint: Any, given: Any, what: str) -> object:
+    if hint is int or (hint is float and type(given) is int):
+        return hint(whole(given, what, least=-MOST, error=context.error))
+    if type(given) is not hint or given != given:  # noqa: PLR0124 - NaN
+        raise context.error(f"{what} must be {_SCALARS[hint]}")
     return given
 
 
 def _read_bytes(context: _Context, _: Any, given: object, what: str) -> bytes:
-    text = _read_str(context, _, given, what)
+    text = cast("str", _read_scalar(context, str, given, what))
     with suppress(ValueError):
         value = bytes.fromhex(text)
         if value.hex() == text:  # fromhex takes spaces and capitals too
@@ -290,13 +277,9 @@ def _read_bytes(context: _Context, _: Any, given: object, what: str) -> bytes:
     raise context.error(f"{what} must be lower-case hexadecimal digits")
 
 
-def _read_fraction(context: _Context, _: Any, given: object, what: str) -> Fraction:
-    read = partial(amount_from_text, name=what)
-    return _make(context, what, read, given)
-
-
-def _read_annotated(context: _Context, hint: Any, given: object, what: str) -> object:
-    return _make(context, what, _text(hint).read, given)
+def _read_text(context: _Context, hint: Any, given: object, what: str) -> object:
+    amount = partial(amount_from_text, name=what)
+    return _make(context, what, amount if hint is Fraction else _text(hint).read, given)
 
 
 def _read_literal(context: _Context, hint: Any, given: object, what: str) -> object:
@@ -395,14 +378,10 @@ def _make(context: _Context, what: str, make: Callable[[Any], T], given: object)
 
 
 _READERS: Final[Mapping[Any, Callable[[_Context, Any, Any, str], object]]] = {
-    Any: _read_as_it_is,
-    int: _read_int,
-    float: _read_float,
-    bool: _read_bool,
-    str: _read_str,
+    **dict.fromkeys(_SCALARS, _read_scalar),
     bytes: _read_bytes,
-    Fraction: _read_fraction,
-    Annotated: _read_annotated,
+    Fraction: _read_text,
+    Annotated: _read_text,
     Literal: _read_literal,
     Union: _read_union,
     UnionType: _read_union,

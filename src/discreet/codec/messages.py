@@ -217,13 +217,13 @@ Sites: TypeAlias = Annotated[tuple[int, ...], SiteSet()]
 
 @dataclass(frozen=True)
 class SiteMap(FieldCodec):
-    """A map from site numbers to bytes of one size, or of any size without one."""
+    """A map from site numbers to bytes of one size."""
 
-    size: int | None = None
+    size: int
 
     def write(self, value: Mapping[int, bytes]) -> bytes:
         """Return the count and the entries in increasing order of the sites."""
-        item = Blob() if self.size is None else Fixed(self.size)
+        item = Fixed(self.size)
         entries = [
             part
             for site, entry in sorted(value.items())
@@ -233,15 +233,9 @@ class SiteMap(FieldCodec):
 
     def read(self, reader: Reader) -> dict[int, bytes]:
         """Read the entries; the sites must increase."""
-        if self.size is None:
-            item = Blob()
-            pairs = [
-                (reader.number(), item.read(reader)) for _ in range(reader.count(8))
-            ]
-        else:
-            entry = struct.Struct(f">I{self.size}s")
-            packed = reader.take(reader.count(entry.size) * entry.size)
-            pairs = list(entry.iter_unpack(packed))
+        entry = struct.Struct(f">I{self.size}s")
+        packed = reader.take(reader.count(entry.size) * entry.size)
+        pairs = list(entry.iter_unpack(packed))
         reader.check_order([site for site, _ in pairs])
         return dict(pairs)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from discreet.codec.parsing import Amount, exact
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
-from discreet.models.distributed import noise_shares, two_rounds
+from discreet.models.distributed import noise_shares
 from discreet.noise.mechanism import Mechanism
 from discreet.plan.cohort import Cohort
 from discreet.plan.plan import Plan
@@ -102,8 +102,3 @@ class CentralDP(PrivacyModel):
         """A replaced row leaves one cell and enters another."""
         alone = super(CentralDP, self).inverse_scale(cohort, cells=cells)
         return None if alone is None else alone / 2
-
-    def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
-        """Estimate in a pilot round where scores lie when nothing public says it."""
-        pilot = None if self.delta else two_rounds(question, self.inverse_scale(cohort))
-        return pilot or super(CentralDP, self).rounds(question, cohort)

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 from discreet.codec.documents import written
 from discreet.codec.parsing import Amount, exact
-from discreet.data.edges import Edges, Uniform
 from discreet.errors import PlanError
 from discreet.noise.mechanism import BlockMechanism, Mechanism
 from discreet.noise.polya import PolyaShares
 from discreet.noise.skellam import SkellamShares
-from discreet.plan.bins import bins_for, minority_of, spread_over
 from discreet.plan.cohort import Cohort
 from discreet.plan.privacy_model import MALICIOUS, TWO_SITES, SumOnly
-from discreet.plan.rounds import Question, ResolvedRound, Round
+from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.loss import ApproxDP, Loss, PureDP, fraction_of, loss_of
 from discreet.privacy.unit import Sensitivity, Unit
-from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
-from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.protocol import Block
 
 _OF_COHORT: Final = written(supplied="cohort")
 """A plan's cohort holds these, so that the model cannot contradict it."""
 UnitName: TypeAlias = Literal["example", "subject", "client"]
-
-FIRST_ROUND: Final = Fraction(1, 5)
-"""Share of the budget that finds out where unknown scores are."""
-FIRST_BRANCHING: Final = 64
-PILOT_CELLS: Final = 64
-_PILOT: Final = 60.0
-_LEAST_PILOT, _MOST_PILOT = 5, 20
-"""Inverse noise scale of the smaller class that a pilot on the logit scale needs, and its least and
-most percent of the budget; the least suffices where nothing is known of the size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,49 +115,6 @@ class DistributedDP(SumOnly):
     def agreed(self) -> Self:
         """Leave the cohort to the plan; a model that held it could contradict it."""
         return replace(self, min_survivors=None, colluders=None)
-
-    def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
-        """Estimate in a pilot round where scores lie when nothing public says it."""
-        pilot = None if self.delta else two_rounds(question, self.inverse_scale(cohort))
-        return pilot or super(DistributedDP, self).rounds(question, cohort)
-
-
-def two_rounds(
-    question: Question, inverse_scale: float | None
-) -> tuple[Round, ...] | None:
-    """Return a pilot round and counts where it saw scores; None if none is needed."""
-    if question.edges is not None or not question.binary:
-        return None
-    if question.facts.scores.kind != "other":
-        return (
-            None
-            if inverse_scale is None or not question.pilot
-            else _piloted(question, inverse_scale)
-        )
-    leaves = Edges.realise(Uniform(FIRST_BRANCHING**2), question.facts.scores)
-    tree = Hierarchy(leaves, FIRST_BRANCHING)
-    bins = bins_for(
-        question.facts, None if inverse_scale is None else inverse_scale * 0.8
-    )
-    adaptive = EquiDepthFrom(tree, bins, question.cuts)
-    return (Round(tree, FIRST_ROUND), Round(adaptive, 1 - FIRST_ROUND))
-
-
-def _piloted(question: Question, inverse_scale: float) -> tuple[Round, ...]:
-    """Count cells of a public prior on the logit scale, then count where scores are."""
-    facts = question.facts
-    minority = minority_of(facts)
-    percent = (
-        _LEAST_PILOT if minority is None else 100 * _PILOT / (inverse_scale * minority)
-    )
-    share = Fraction(min(max(math.ceil(percent), _LEAST_PILOT), _MOST_PILOT), 100)
-    rule = spread_over(PILOT_CELLS, facts)
-    pilot = ClassHistogram(Edges.realise(rule, facts.scores, thresholds=question.cuts))
-    bins = bins_for(facts, inverse_scale * (1 - float(share)), placed=True)
-    return (
-        Round(pilot, share),
-        Round(PlacedFrom(pilot, bins, question.cuts), 1 - share),
-    )
 
 
 def block_shares(loss: Loss, blocks: Sequence[Block], honest: int) -> Mechanism:

@@ -1,4 +1,4 @@
-"""The plan: what is question, of whom, under which privacy. Public and agreed.
+"""The plan: what is asked, of whom, under which privacy. Public and agreed.
 
 Nothing here sees examples: ``recommend`` chooses from ``PublicFacts`` by written rules, and
 the plan records what they chose. Sites check by its digest that they talk about the same.
@@ -94,14 +94,10 @@ class Plan:
             raise PlanError("the Brier score needs probabilities or logits")
         if type(self.rehearsal) is not bool:
             raise PlanError("a plan is a rehearsal, or it is not: true or false")
-        if self.roster is not None:
-            self._check_roster(len(self.roster.sites))
-
-    def _check_roster(self, sites: int) -> None:
-        if sites < self.cohort.least_sites:
+        if self.roster and len(self.roster.sites) < self.cohort.least_sites:
             raise PlanError(
-                f"the roster names {sites} sites, and the cohort asks for at least "
-                f"{self.cohort.least_sites} survivors"
+                f"the roster names {len(self.roster.sites)} sites, and the cohort asks "
+                f"for at least {self.cohort.least_sites} survivors"
             )
 
     def _check_statistics(self) -> None:
@@ -141,26 +137,21 @@ class Plan:
         loss = fraction_of(self.privacy.loss, self.rounds[i].budget)
         return ResolvedRound(i, statistic, loss)
 
-    @cached_property
-    def _canonical(self) -> bytes:
+    def canonical(self) -> bytes:
+        """Return the one byte string of this plan: sorted JSON, floats in hex.
+
+        It covers the realised edges, not only the rule that made them.
+        """
         document = typed(self) | {"discreet": "plan"}
         del document["type"]
         return canonical(document)
 
-    def canonical(self) -> bytes:
-        """Return the one byte string of this plan: sorted JSON, floats in hex.
-
-        It covers the realised edges, not only the rule that made them. Computed
-        once: a plan cannot change.
-        """
-        return self._canonical
-
     @cached_property
     def _digest(self) -> bytes:
-        return hashlib.sha256(self._canonical).digest()
+        return hashlib.sha256(self.canonical()).digest()
 
     def digest(self) -> bytes:
-        """Return the SHA-256 of the canonical bytes."""
+        """Return the SHA-256 of the canonical bytes; worked out once."""
         return self._digest
 
     def asked(self) -> bytes:

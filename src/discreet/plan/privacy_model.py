@@ -25,7 +25,7 @@ from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.heterogeneity import shared
 from discreet.plan.protocol import PROTOCOLS, SessionProtocol
-from discreet.plan.rounds import Question, ResolvedRound, Round
+from discreet.plan.rounds import Question, ResolvedRound, Round, two_rounds
 from discreet.privacy.claim import Trust
 from discreet.privacy.loss import ApproxDP, Loss, PureDP
 from discreet.privacy.unit import Unit
@@ -185,13 +185,17 @@ class PrivacyModel(ABC):
         return spread_over(bins_for(facts, inverse_scale), facts)
 
     def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
-        """Return the rounds that answer a question; one, by default."""
+        """Return the rounds that answer a question; one, unless a pilot round helps."""
+        inverse_scale = self.inverse_scale(cohort, cells=question.cells)
+        if self.pilots and inverse_scale is not None:
+            piloted = two_rounds(question, inverse_scale)
+            if piloted is not None:
+                return piloted
         if question.pilot:
             raise PlanError(
                 "a pilot round needs pure distributed differential privacy, or a "
                 "curator's: an exact one would be as fine as the data itself"
             )
-        inverse_scale = self.inverse_scale(cohort, cells=question.cells)
         if inverse_scale is not None and question.heterogeneity is not None:
             heterogeneity = shared(question.heterogeneity, self, question.facts, cohort)
             question = replace(question, heterogeneity=heterogeneity)

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from discreet.arrays import IntVector
-from discreet.data.edges import EdgeRule, Edges
+from discreet.data.edges import EdgeRule, Edges, Uniform
 from discreet.errors import PlanError, ReleaseError
-from discreet.plan.bins import default_thresholds
+from discreet.plan.bins import bins_for, default_thresholds, minority_of, spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Unit
+from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
+from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.histogram import ClassHistogram, Grouped
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.weighted import Weighted
 
 Multiclass: TypeAlias = Literal["ovr", "ovo"]
+
+_TREE_SHARE: Final = Fraction(1, 5)
+"""Share of the budget that finds out where scores of any range are."""
+_BRANCHING: Final = 64
+_PILOT_CELLS: Final = 64
+_PILOT: Final = 60.0
+_LEAST_PILOT, _MOST_PILOT = 5, 20
+"""Inverse noise scale of the smaller class that a pilot on the logit scale needs, and its
+least and most percent of the budget; the least suffices where the size is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +134,36 @@ class Question:
         if self.max_weight is not None:
             return Weighted(ClassHistogram(edges), self.max_weight, unit is None)
         return ClassHistogram(edges)
+
+
+def two_rounds(question: Question, inverse_scale: float) -> tuple[Round, ...] | None:
+    """Return a pilot round and counts where it saw scores; None if none is needed.
+
+    A range that nothing public describes always needs one.
+    """
+    facts = question.facts
+    if question.edges is not None or not question.binary:
+        return None
+    if facts.scores.kind == "other":
+        leaves = Edges.realise(Uniform(_BRANCHING**2), facts.scores)
+        tree = Hierarchy(leaves, _BRANCHING)
+        bins = bins_for(facts, inverse_scale * 0.8)
+        adaptive = EquiDepthFrom(tree, bins, question.cuts)
+        return (Round(tree, _TREE_SHARE), Round(adaptive, 1 - _TREE_SHARE))
+    if not question.pilot:
+        return None
+    minority = minority_of(facts)
+    percent = (
+        _LEAST_PILOT if minority is None else 100 * _PILOT / (inverse_scale * minority)
+    )
+    share = Fraction(min(max(math.ceil(percent), _LEAST_PILOT), _MOST_PILOT), 100)
+    rule = spread_over(_PILOT_CELLS, facts)
+    pilot = ClassHistogram(Edges.realise(rule, facts.scores, thresholds=question.cuts))
+    bins = bins_for(facts, inverse_scale * (1 - float(share)), placed=True)
+    return (
+        Round(pilot, share),
+        Round(PlacedFrom(pilot, bins, question.cuts), 1 - share),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,11 @@ _TOO_MANY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A site's intent to release something about a population, once."""
+    """A site's intent to release something about a population, once.
+
+    A retry has an equal one whatever the data now say: otherwise it would tell whether
+    the data changed.
+    """
 
     population: str
     session: bytes
@@ -72,13 +76,6 @@ class Use:
     def about(self) -> About:
         """The loss and whose it is."""
         return self.unit, self.loss
-
-    def repeats(self, earlier: Use) -> bool:
-        """Whether this is a retry of what was charged, whatever the data now say.
-
-        Otherwise a retry would tell whether the data changed.
-        """
-        return self == earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +169,8 @@ def charged(use: Use, earlier: Iterable[Use]) -> bool:
 
 def paid(uses: Iterable[Use], population: str) -> list[Use]:
     """Return those uses of a population that cost something, in their order."""
-    same: list[Use] = []
-    costly: list[Use] = []
-    for use in uses:
-        if use.population == population:
-            if charged(use, same):
-                costly.append(use)
-            same.append(use)
-    return costly
+    same = [use for use in uses if use.population == population]
+    return [use for k, use in enumerate(same) if charged(use, same[:k])]
 
 
 def spent_by(uses: Iterable[Use], population: str) -> Spent:
@@ -273,22 +264,17 @@ class MemoryAccount:
     def reserve(self, use: Use) -> Permit:
         """Charge for a use, or raise ``BudgetError`` and charge nothing."""
         key = (use.session, use.round)
-        known = self._uses.get(key)
-        if known is not None:
-            if not use.repeats(known):
-                raise BudgetError(CHANGED)
-            return Permit(use)  # a retry of what was charged
-        reason = refusal(use, list(self._uses.values()), Limits(self.cap))
-        if reason is not None:
-            raise BudgetError(reason)
-        self._uses[key] = use
+        if key not in self._uses:
+            self.check([use])
+            self._uses[key] = use
+        if use != self._uses[key]:
+            raise BudgetError(CHANGED)
         return Permit(use)
 
     def record(self, permit: Permit, message: bytes) -> None:
         """Store the outgoing bytes; the first ones stay."""
         key = (permit.use.session, permit.use.round)
-        known = self._uses.get(key)
-        if known is None or not permit.use.repeats(known):
+        if self._uses.get(key) != permit.use:
             raise BudgetError(FOREIGN_PERMIT)
         sent = [(use, self._messages.get(k)) for k, use in self._uses.items()]
         check_same_counts(permit.use, message, sent)

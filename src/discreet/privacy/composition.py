@@ -59,39 +59,20 @@ def compose(losses: Iterable[Loss]) -> Spent:
     return Spent(epsilon, delta, exact_sums)
 
 
-_STEPS: Final[dict[tuple[str, str], dict[tuple[str, str], int]]] = {
-    ("example", "add_remove"): {
-        ("row", "replace"): 2,
-        ("label", "flip"): 2,
-        ("score", "replace"): 2,
-    },
-    ("row", "replace"): {("label", "flip"): 1, ("score", "replace"): 1},
-    ("subject", "add_remove"): {
-        ("subject", "replace"): 2,
-        ("example", "add_remove"): 2,
-        ("row", "replace"): 4,
-        ("label", "flip"): 2,
-        ("score", "replace"): 2,
-    },
-    ("subject", "replace"): {("label", "flip"): 1, ("score", "replace"): 1},
-    ("client", "add_remove"): {
-        ("client", "replace"): 2,
-        ("subject", "add_remove"): 2,
-        ("subject", "replace"): 2,
-        ("example", "add_remove"): 2,
-        ("row", "replace"): 2,
-        ("label", "flip"): 2,
-        ("score", "replace"): 2,
-    },
-    ("client", "replace"): {
-        ("subject", "add_remove"): 1,
-        ("subject", "replace"): 1,
-        ("example", "add_remove"): 1,
-        ("row", "replace"): 1,
-        ("label", "flip"): 1,
-        ("score", "replace"): 1,
-    },
+_TARGETS: Final = (
+    *(("client", "replace"), ("subject", "add_remove"), ("subject", "replace")),
+    *(("example", "add_remove"), ("row", "replace")),
+    *(("label", "flip"), ("score", "replace")),
+)
+_STEPS: Final = {
+    ("example", "add_remove"): (None, None, None, None, 2, 2, 2),
+    ("row", "replace"): (None, None, None, None, None, 1, 1),
+    ("subject", "add_remove"): (None, None, 2, 2, 4, 2, 2),
+    ("subject", "replace"): (None, None, None, None, None, 1, 1),
+    ("client", "add_remove"): (2, 2, 2, 2, 2, 2, 2),
+    ("client", "replace"): (None, 1, 1, 1, 1, 1, 1),
 }
+"""By source, the steps to each target; None where no number is enough."""
 
 
 def _change(unit: Unit) -> tuple[str, str]:
@@ -105,17 +86,22 @@ def _change(unit: Unit) -> tuple[str, str]:
     return unit.kind, unit.relation
 
 
-def steps_between(source: Unit, target: Unit) -> int | None:
+def steps_between(source: Unit | None, target: Unit | None) -> int | None:
     """Return how many steps of the source one step of the target is at most.
 
     None: no number of steps is enough for all data. A loss about one example says
-    nothing certain about a subject, who may have any number of them.
+    nothing certain about a subject, who may have any number of them. A unit that was
+    not recorded is like no other.
 
     >>> steps_between(Unit("example", "add_remove"), Unit("label", "flip"))
     2
     """
+    if source is None or target is None:
+        return 1 if source is target else None
     here, there = _change(source), _change(target)
-    return 1 if here == there else _STEPS.get(here, {}).get(there)
+    if here == there:
+        return 1
+    return dict(zip(_TARGETS, _STEPS.get(here, ()), strict=False)).get(there)
 
 
 def in_steps(loss: Loss, steps: int) -> Loss:
@@ -154,18 +140,12 @@ def losses_about(unit: Unit | None, charges: Iterable[About]) -> tuple[list[Loss
     about: list[Loss] = []
     silent = 0
     for source, loss in charges:
-        steps = _known_steps(source, unit)
+        steps = steps_between(source, unit)
         if isinstance(loss, Unbounded) or steps is None:
             silent += 1
         else:
             about.append(in_steps(loss, steps))
     return about, silent
-
-
-def _known_steps(source: Unit | None, unit: Unit | None) -> int | None:
-    if source is None or unit is None:
-        return 1 if source is unit else None
-    return steps_between(source, unit)
 
 
 def charged_total(charges: Iterable[About]) -> Spent:
@@ -179,7 +159,7 @@ def charged_total(charges: Iterable[About]) -> Spent:
     units = {unit for unit, loss in known if not isinstance(loss, Unbounded)}
     totals = [
         compose(
-            in_steps(loss, _known_steps(source, unit) or 1) for source, loss in known
+            in_steps(loss, steps_between(source, unit) or 1) for source, loss in known
         )
         for unit in units
     ] or [compose(loss for _, loss in known)]

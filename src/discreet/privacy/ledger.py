@@ -99,7 +99,7 @@ class Ledger:
             known = self._file.charges.get((use.session, use.round))
             if known is not None:
                 self._check_not_released((use.session, use.round))
-                if not sealed.repeats(known):
+                if sealed != known:
                     raise BudgetError(CHANGED)
                 return Permit(use)  # a retry of what was charged
             reason = refusal(
@@ -127,7 +127,7 @@ class Ledger:
                     if reason is not None:
                         raise BudgetError(reason)
                     earlier.append(sealed)
-                elif not sealed.repeats(known):
+                elif sealed != known:
                     raise BudgetError(CHANGED)
 
     def _earlier(self, releasing: Collection[str] = ()) -> list[Use]:
@@ -191,7 +191,7 @@ class Ledger:
         with self._file.alone():
             self._check_not_released(key)
             charge = self._file.charges.get(key)
-            if charge is None or not self._sealed(permit.use).repeats(charge):
+            if charge is None or charge != self._sealed(permit.use):
                 raise BudgetError(FOREIGN_PERMIT)
             mark = message_mark(self._file.secret, *key, message)
             known = self._file.marks.get(key)

@@ -33,9 +33,6 @@ SECRET_SIZE: Final = 32
 START: Final = bytes(32)
 """The tag before the first entry."""
 _DOMAIN: Final = b"discreet/1/site/"
-_HEAD_WORDS: Final = 3
-_DIGITS: Final = 19
-"""Fewer digits than this fit eight bytes."""
 
 
 class LedgerError(BudgetError):
@@ -177,12 +174,11 @@ def seal(secret: SiteSecret, entries: int, last: bytes) -> bytes:
 
 def unseal(secret: SiteSecret, raw: bytes) -> tuple[int, bytes]:
     """Return the number of entries and the last tag that were sealed."""
-    words = raw.split()
-    if len(words) == _HEAD_WORDS and words[0].isdigit() and len(words[0]) < _DIGITS:
-        with suppress(ValueError):
-            head = int(words[0]), bytes.fromhex(words[1].decode())
-            if seal(secret, *head) == raw:
-                return head
+    with suppress(ValueError, OverflowError):
+        entries, last, _ = raw.split()
+        head = int(entries), bytes.fromhex(last.decode())
+        if seal(secret, *head) == raw:
+            return head
     raise LedgerError(
         "the ledger's head was changed, or belongs to another secret; restore the "
         "ledger, its head and its secret from one backup"

@@ -61,28 +61,12 @@ def secret_path(ledger: Path) -> Path:
     return ledger.with_name(ledger.name + ".secret")
 
 
-def read_secret(path: Path) -> SiteSecret:
-    """Read a ledger's secret; refuse one that others could have read."""
-    content = read_private(path)
-    if len(content) != SECRET_SIZE:
-        raise LedgerError(
-            f"the ledger's secret {path.name} has {len(content)} bytes instead of "
-            f"{SECRET_SIZE}; restore it from a backup"
-        )
-    return SiteSecret(content)
-
-
-def check_private(path: Path) -> None:
-    """Refuse a file that others may read or write, or that is not there."""
-    read_private(path, size=0)
-
-
-def check_folder(path: Path) -> None:
-    """Refuse a ledger whose folder others may write to."""
+@contextmanager
+def _as_ledger_errors(remedy: str = "") -> Iterator[None]:
     try:
-        secret_files.check_folder(path)
+        yield
     except secret_files.SecretFileError as err:
-        raise LedgerError(str(err)) from None
+        raise LedgerError(f"{err}{remedy}") from None
 
 
 def read_private(path: Path, *, size: int = -1) -> bytes:
@@ -98,10 +82,8 @@ def read_private(path: Path, *, size: int = -1) -> bytes:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file for its owner alone: whole and on disk, or as it was before."""
-    try:
+    with _as_ledger_errors("; nothing was sent"):
         secret_files.write_secret(path, content, over=True)
-    except secret_files.SecretFileError as err:
-        raise LedgerError(f"{err}; nothing was sent") from None
 
 
 def head_path(ledger: Path) -> Path:
@@ -121,7 +103,8 @@ def make_ledger(path: Path, *, entropy: Entropy = SYSTEM) -> None:
     )
     if there.exists():
         raise already
-    check_folder(path)
+    with _as_ledger_errors():
+        secret_files.check_folder(path)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         secret_files.sync_folder(path.parent)
@@ -181,7 +164,8 @@ class LedgerFile:
                 f"there is no ledger {self.path.name}; make it, once, with: discreet "
                 f"ledger new {self.path}"
             )
-        check_folder(self.path)
+        with _as_ledger_errors():
+            secret_files.check_folder(self.path)
         for file in (self.path, head, secret):
             if not file.exists():
                 raise LedgerError(
@@ -190,8 +174,14 @@ class LedgerFile:
                     "backup (or, if it was never used, make it with: discreet ledger "
                     f"new {self.path})"
                 )
-            check_private(file)
-        return read_secret(secret)
+            read_private(file, size=0)
+        content = read_private(secret)
+        if len(content) != SECRET_SIZE:
+            raise LedgerError(
+                f"the ledger's secret {secret.name} has {len(content)} bytes instead of "
+                f"{SECRET_SIZE}; restore it from a backup"
+            )
+        return SiteSecret(content)
 
     def _check_version(self) -> None:
         try:

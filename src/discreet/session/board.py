@@ -37,13 +37,10 @@ class EventLog:
 
 @dataclass
 class Board:
-    """What the coordinator knows of each site.
+    """What the coordinator knows of each site, by the nodes' names.
 
-    Args:
-        names: what each node is called.
-        tell: called with a line when something has changed.
-        log: called with every event.
-        show: called when the statuses may be drawn anew.
+    ``tell`` is called with a line when something has changed, ``log`` with every event,
+    ``show`` when the statuses may be drawn anew.
     """
 
     names: Mapping[int, str]

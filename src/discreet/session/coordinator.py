@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from typing import Final
 from typing import Protocol as Port
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import SYSTEM, Entropy, Seeded
@@ -25,12 +26,12 @@ from discreet.secagg.errors import FaultySiteError, TooFewSitesError
 from discreet.secagg.keys import NONCE_SIZE
 from discreet.session.messages import (
     DIGEST_SIZE,
+    NO_NUMBERS,
     Ending,
     EndNotice,
     Invitation,
     Kind,
     Message,
-    joined_totals,
     session_of,
 )
 from discreet.session.policy import legible
@@ -125,20 +126,24 @@ class Coordinator:
     resumable: bool = False
     simulated: bool = False
     protocol: Protocol | None = None
+    _protocol: Protocol = field(init=False, repr=False)
     _declined: int = field(default=0, init=False)
     _silent: frozenset[int] = field(default=frozenset(), init=False)
     _withdrawals: Mapping[int, bytes] = field(
         default_factory=dict, init=False, repr=False
     )
+    _text: str = field(default="", init=False, repr=False)
     _nonce: bytes = field(default=b"", init=False, repr=False)
     _session: bytes = field(default=bytes(DIGEST_SIZE), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.protocol is None:
-            self.protocol = protocol_of(self.plan, simulated=self.simulated)
-            self.protocol.check(self.plan)
+        self._protocol = self.protocol or protocol_of(
+            self.plan, simulated=self.simulated
+        )
         if self.simulated:
-            return  # nobody is deceived by an unsigned invitation
+            return  # every site has the plan, and an unsigned invitation deceives nobody
+        self._protocol.check(self.plan)
+        self._text = dumps(self.plan)
         roster = self.plan.roster
         if roster is not None and roster.coordinator is not None:
             if self.identity is None:
@@ -159,13 +164,6 @@ class Coordinator:
             UnfinishedError: listed sites are silent that must sign an exact sum; the
                 sites are told nothing, and the session goes on when it is resumed.
         """
-        least = self.plan.cohort.least_sites
-        if len(self.nodes) < least:
-            self._tell(Ending.TOO_FEW_SITES)
-            raise AbortedError(
-                f"{len(self.nodes)} sites are connected and the plan needs {least}; "
-                "nothing was asked"
-            )
         try:
             releases = self._rounds()
         except AbortedError:
@@ -180,12 +178,20 @@ class Coordinator:
         return releases
 
     def _tell(self, ending: Ending) -> None:
-        """Send everybody the last message; no site leaves before it."""
+        """Send everybody the last message; no deployed site leaves before it."""
+        if self.simulated:
+            return
         body = EndNotice(ending, self._withdrawals).encode()
         last = Message(Kind.END, self.plan.digest(), self._session, 0, body=body)
         self.transport(dict.fromkeys(sorted(self.nodes), last))
 
     def _rounds(self) -> list[Release]:
+        least = self.plan.cohort.least_sites
+        if len(self.nodes) < least:
+            raise AbortedError(
+                f"{len(self.nodes)} sites are connected and the plan needs {least}; "
+                "nothing was asked"
+            )
         self._nonce = self.entropy(NONCE_SIZE)
         self._session = session_of(self.plan, self._nonce)
         nodes = sorted(self.nodes)
@@ -197,7 +203,7 @@ class Coordinator:
                 self.plan,
                 self.plan.resolve(i, releases),
                 self._session,
-                joined_totals(releases),
+                np.concatenate([NO_NUMBERS, *(r.total for r in releases)]),
                 nodes,
                 self.entropy,
             )
@@ -220,11 +226,8 @@ class Coordinator:
 
     def _reveal(self, current: CoordinatorRound) -> list[GroupSum]:
         """Let the protocol reveal a round's sums; say in one sentence why it cannot."""
-        protocol = self.protocol or protocol_of(self.plan, simulated=self.simulated)
         try:
-            return protocol.reveal(
-                current, lambda step, sent: self._ask(protocol, step, current, sent)
-            )
+            return self._protocol.reveal(current, partial(self._ask, current))
         except TooFewSitesError as error:
             raise AbortedError(
                 f"{error.present} sites are left after the {error.during} step, "
@@ -241,11 +244,6 @@ class Coordinator:
                     "nobody is charged twice"
                 ) from error
             raise AbortedError(str(error)) from error
-
-    @cached_property
-    def _text(self) -> str:
-        """The plan as every invitation holds it, written once."""
-        return dumps(self.plan)
 
     def _message(
         self, current: CoordinatorRound, sent: Sent, *, first: bool
@@ -269,14 +267,10 @@ class Coordinator:
         return replace(message, body=invitation.encode())
 
     def _ask(
-        self,
-        protocol: Protocol,
-        name: str,
-        current: CoordinatorRound,
-        sent: Mapping[int, Sent],
+        self, current: CoordinatorRound, name: str, sent: Mapping[int, Sent]
     ) -> dict[int, Message]:
         """Send a step's messages; leave out who declined or answered something else."""
-        steps = protocol.steps(self.plan)
+        steps = self._protocol.steps(self.plan)
         first = name == steps[0]
         messages = {
             node: self._message(current, each, first=first)
@@ -300,7 +294,7 @@ class Coordinator:
                 StepReport(
                     current.round.index,
                     name,
-                    protocol.titles[name],
+                    self._protocol.titles[name],
                     steps.index(name) + 1,
                     len(steps),
                     tuple(answers),

@@ -1,13 +1,13 @@
-"""A coordinator's session on disk: whoever is killed goes on, nobody pays twice.
+"""A coordinator's session on disk: resume a killed session without a second charge.
 
 A session is a function of the bytes that its coordinator drew (the nonces) and of
 the answers that it heard. Both are written down, in order, before anything that
-follows from them is sent. To go on is to run the session again from the beginning,
+follows from them is sent. To resume is to run the session again from the beginning,
 with the recorded bytes and answers, and to ask the sites only for what is missing:
-they get the very letters that they got before, and answer with what they stored.
+they get the very messages that they got before, and answer with what they stored.
 
-What the coordinator hears is no secret of a site by itself, but it is nobody else's
-business: the file is sealed (ChaCha20-Poly1305) with a key that is derived from the
+What the coordinator hears is no secret of a site by itself, but it is not for others:
+the file is sealed (ChaCha20-Poly1305) with a key that is derived from the
 coordinator's own, and bound to the plan and the nodes.
 """
 
@@ -64,12 +64,10 @@ class SavedJournal(BinaryMessage):
 
 @dataclass(frozen=True)
 class SavedSession:
-    """Where a session of one plan is saved.
+    """Where a session of one plan is saved, in a file that is its owner's alone.
 
-    Args:
-        path: the file, its owner's alone.
-        secret: what the sealing key is derived from.
-        bound_to: the plan's digest and whatever else must not change meanwhile.
+    The sealing key is derived from ``secret``; ``bound_to`` is the plan's digest and
+    whatever else must not change meanwhile.
     """
 
     path: Path
@@ -119,15 +117,10 @@ def binding(plan_digest: bytes, nodes: Sequence[str]) -> bytes:
 
 @dataclass
 class Journal:
-    """What a session drew and heard; an entropy and an exchange that repeat it.
+    """What a session drew and heard; an entropy and a transport that repeat it.
 
-    Args:
-        nodes: whom the session asks.
-        entropy: where new bytes come from.
-        keep: told the whole journal whenever it has grown.
-        drawn: the bytes that were drawn.
-        heard: the answers of each exchange.
-        over: whether the sites were told how it ended.
+    ``keep`` is told the whole journal whenever it has grown; ``over`` is whether the
+    sites were told how the session ended.
     """
 
     nodes: tuple[int, ...]
@@ -146,15 +139,15 @@ class Journal:
         self._drawn_again += 1
         return self.drawn[self._drawn_again - 1]
 
-    def through(self, exchange: Transport) -> Transport:
-        """Return an exchange that hears again what was heard, and then goes on."""
+    def through(self, transport: Transport) -> Transport:
+        """Return a transport that hears again what was heard, and then goes on."""
 
         def carry(messages: Mapping[int, Message], /) -> Mapping[int, Message]:
             self._heard_again += 1
             if self._heard_again <= len(self.heard):
                 return _fitting(messages, self.heard[self._heard_again - 1])
             self.keep(self.to_bytes())  # what was drawn, before it is shown
-            answers = exchange(messages)
+            answers = transport(messages)
             self.heard.append(answers)
             self.over = all(x.kind is Kind.END for x in messages.values())
             self.keep(self.to_bytes())
@@ -163,7 +156,7 @@ class Journal:
         return carry
 
     def ask_again(self) -> None:
-        """Forget the last answers: whoever goes on sends the same letters again."""
+        """Forget the last answers: a resumed session sends the same messages again."""
         self.heard.pop()
         self.keep(self.to_bytes())
 
@@ -202,7 +195,7 @@ class Journal:
 def _fitting(
     messages: Mapping[int, Message], answers: Mapping[int, Message]
 ) -> Mapping[int, Message]:
-    """Refuse answers to other letters: another release would have written these."""
+    """Refuse answers to other messages: another release would have written these."""
     for node, answer in answers.items():
         if node not in messages or answer.about != messages[node].digest():
             raise InputError(

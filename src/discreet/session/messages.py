@@ -7,7 +7,7 @@ session and the round, so that nothing can be replayed elsewhere.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -35,7 +35,7 @@ from discreet.secagg.messages import Digest
 
 DIGEST_SIZE: Final = 32
 _NO_MESSAGE: Final = bytes(DIGEST_SIZE)
-_NOTHING: Final = np.zeros(0, dtype=np.int64)
+NO_NUMBERS: Final = np.zeros(0, dtype=np.int64)
 
 
 class MessageError(MalformedMessageError):
@@ -138,7 +138,7 @@ class Message(BinaryMessage):
     """The site's number in the round; 0 in an invitation: find it in the roster."""
     body: Annotated[bytes, Blob()] = field(default=b"", repr=False)
     numbers: Numbers = field(
-        default_factory=lambda: _NOTHING, repr=False, compare=False
+        default_factory=lambda: NO_NUMBERS, repr=False, compare=False
     )
     about: Digest = field(default=_NO_MESSAGE, repr=False)
     """The digest of the message that this one answers: a late or doubled answer cannot
@@ -155,15 +155,15 @@ class Message(BinaryMessage):
     @property
     def head(self) -> bytes:
         """What the message is bound to: its bytes without content."""
-        return replace(self, body=b"", numbers=_NOTHING).encode()
-
-    def digest(self) -> bytes:
-        """Name the message: the same bytes, sent again, have the same name."""
-        return self._digest
+        return replace(self, body=b"", numbers=NO_NUMBERS).encode()
 
     @cached_property
     def _digest(self) -> bytes:
         return hashlib.sha256(b"discreet message\0" + self.encode()).digest()
+
+    def digest(self) -> bytes:
+        """Name the message: the same bytes, sent again, have the same name."""
+        return self._digest
 
     @classmethod
     def of(cls, head: bytes, body: bytes, numbers: IntVector) -> Message:
@@ -198,7 +198,7 @@ class Message(BinaryMessage):
             self.round,
             site,
             body,
-            _NOTHING if numbers is None else numbers,
+            NO_NUMBERS if numbers is None else numbers,
             self.digest(),
         )
 
@@ -244,11 +244,6 @@ def round_digest(plan: Plan, session: bytes, index: int, totals: IntVector) -> b
     return hashlib.sha256(
         b"discreet round\0" + pack(plan.digest(), session, place, to_bytes(totals))
     ).digest()
-
-
-def joined_totals(releases: Sequence[Release]) -> IntVector:
-    """Return the totals of the earlier rounds, one after the other."""
-    return np.concatenate([np.zeros(0, np.int64), *(r.total for r in releases)])
 
 
 def earlier_releases(

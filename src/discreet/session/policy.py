@@ -51,6 +51,7 @@ MOST_BINS: Final = 4096
 """Bins of a histogram unless a policy says otherwise: a pilot round under noise has as
 many where nothing is known about the scores."""
 _FEWEST_BINS: Final = 3
+"""Fewer are no histogram to plan with."""
 FEWEST_SITES: Final = 3
 FEWEST_EXAMPLES: Final = 100
 _STARTER: Final = """\
@@ -100,7 +101,6 @@ smallest_cell = 5
 # A plan must name its sites and their keys.
 require_roster = true
 """
-"""Fewer are no histogram to plan with."""
 
 _TABLES: Final = {
     "allow": ("privacy", "units", "coordinators", "models", "groups"),
@@ -110,8 +110,9 @@ _TABLES: Final = {
     ),
     "floors": ("sites", "examples", "colluders", "smallest_cell", "require_roster"),
 }
+"""The tables of a policy's file."""
 _TEXTS: Final = ("population", "when_declining")
-"""The tables of a policy's file, and the texts before them."""
+"""The texts before them."""
 _NUMBERS: Final = (*_TABLES["caps"][3:], *_TABLES["floors"][:-1])
 UNIT_NAMES: Final = ("example", "subject", "client", "label", "row")
 
@@ -139,34 +140,19 @@ class PolicyError(DiscreetError):
 class Policy:
     """What one site allows. What is not said is not allowed, or not spent.
 
-    Args:
-        population: the people whom this data is about. Budgets belong to it: a new
-            model's scores of the same people charge the same one.
-        privacy: names of the allowed privacy models.
-        units: the allowed units of privacy. ``label`` and ``row`` protect less than
-            the others and have to be named.
-        coordinators: texts of the allowed coordinators' keys; ``"*"`` for anybody, and
-            for plans that name none.
-        models: patterns of names of models that may be measured here; none by default.
-        groups: patterns of names of groups that may be told apart; none by default.
-        epsilon_per_plan: the most that one session of one plan may cost.
-        epsilon_total: the most that all sessions on the population may cost.
-        delta_total: the same for delta; 0 allows pure differential privacy only.
-        exact_sums: how many sums without noise may be given, ever.
-        sessions_per_plan: how often one question may be answered, under any name.
-        refusals_per_day: after so many refusals it answers nothing new that day.
-        max_bins: the most bins of one histogram, those at thresholds included.
-        sites: the fewest sites that a plan may ask to be in a sum, and the fewest
-            that exact sums may show together.
-        examples: the fewest examples with which this site takes part.
-        colluders: the fewest colluding sites that a plan of summed answers must count
-            on; plans whose messages are private on their own need none.
-        smallest_cell: the fewest examples of the smaller class that a plan without
-            noise may expect in a cell, by its own public facts
-            (:func:`~discreet.plan.bins.expected_in_cell`); 0 for any number.
-        require_roster: whether a plan without a roster is declined.
-        when_declining: what a coordinator is told beside ``declined``, such as whom to
-            call: always the same words, so that they tell nothing about the reason.
+    ``docs/policy.md`` explains each key of the file, which are the fields:
+
+    - budgets belong to the *population*: a new model's scores of the same people are
+      charged to the same one;
+    - the *units* ``label`` and ``row`` protect less than the others and must be named;
+    - *coordinators* are texts of keys, or ``"*"`` for anybody, also for plans that name
+      none; *models* and *groups* are patterns of names;
+    - *sites* is the fewest that a plan may ask to be in a sum, and the fewest that exact
+      sums may show together; with fewer *examples* this site stays out;
+    - plans whose messages are private on their own need no *colluders*;
+    - *smallest_cell* is for plans without noise, by their own public facts
+      (:func:`~discreet.plan.bins.expected_in_cell`); 0 allows any number;
+    - *when_declining* are always the same words: they tell nothing about the reason.
     """
 
     population: str
@@ -226,14 +212,13 @@ class Policy:
 
     def check(self, plan: Plan) -> None:
         """Raise ``PolicyError`` if this plan is not allowed, whatever the data is."""
-        self._check_privacy(plan)
-        self._check_loss(plan)
+        self._check_promise(plan)
         self._check_cohort(plan)
         self._check_coordinator(plan)
         self._check_questions(plan)
         self._check_cells(plan)
 
-    def _check_privacy(self, plan: Plan) -> None:
+    def _check_promise(self, plan: Plan) -> None:
         name, unit = plan.privacy.name, plan.privacy.protects
         if name not in self.privacy:
             raise PolicyError(
@@ -245,8 +230,6 @@ class Policy:
                 f"the plan protects one {unit.kind}, and the policy allows the units "
                 f"{_listed(self.units)}"
             )
-
-    def _check_loss(self, plan: Plan) -> None:
         cost = compose([plan.privacy.loss])
         if cost.epsilon > self.epsilon_per_plan:
             raise PolicyError(
@@ -362,13 +345,17 @@ class Policy:
 
 @dataclass(frozen=True)
 class AllowAll(Policy):
-    """The policy of a simulated site: whoever simulates holds all the data."""
+    """The policy of simulated sites and of made-up data: nobody is to be protected."""
 
     def __post_init__(self) -> None:
         """Check nothing: nobody wrote this policy."""
 
     def check(self, plan: Plan) -> None:
         """Allow every plan."""
+
+    def limits(self) -> Limits:
+        """Refuse no charge."""
+        return Limits(refusals_per_day=MOST)
 
 
 def _check_names(key: str, given: Sequence[str], known: Sequence[str]) -> None:
@@ -437,13 +424,10 @@ def dumps(policy: Policy) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """A starter policy of one site.
+    """A starter policy of one site, after which its population is called.
 
-    Args:
-        site: the site's name; its population is called after it.
-        coordinator: the identity of the one coordinator that is allowed.
-        models: names or patterns of the allowed models; none allows no plan yet.
-        sites: the fewest sites in a sum.
+    ``coordinator`` is the identity of the only one that is allowed, ``models`` are
+    names or patterns (none allows no plan yet), ``sites`` the fewest in a sum.
     """
 
     site: str

@@ -20,7 +20,7 @@ No message, no refusal and no waiting inside a session depends on either.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -35,12 +35,12 @@ from discreet.errors import DiscreetError, InputError
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
-from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.claim import Claim
 from discreet.privacy.composition import Spent, compose
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.loss import Loss, fraction_of
 from discreet.session.policy import Policy
+from discreet.session.protocols import sent_numbers
 from discreet.session.respond import admit, check_data
 from discreet.statistic.protocol import BinCounts
 from discreet.statistic.site_sums import auc_and_variance
@@ -149,30 +149,27 @@ def preview(
 ) -> Preview:
     """Return what this site would send under a plan. Takes no entropy: draws none.
 
-    Args:
-        plan: the agreed parameters.
-        examples: the site's data; rows that are not valid raise ``InputError``.
-        policy: the site's rules, if it has any yet.
-        ledger: what was spent, opened with the policy's limits.
+    Rows that are not valid raise ``InputError``. The ledger is opened with the policy's
+    limits.
     """
-    count = len(examples)
-    checked, unchecked = _compared(policy, ledger)
-    sites = plan.cohort.min_survivors
-    if plan.roster is not None:
-        sites = len(plan.roster.sites)
-    spent = None
-    if policy is not None and ledger is not None:
-        spent = ledger.spent(policy.population)
+    sites = len(plan.roster.sites) if plan.roster else plan.cohort.min_survivors
+    rounds = [
+        PreviewedRound(
+            ", ".join(str(e.rule) for e in r.statistic.binnings),
+            r.statistic.size if i else sent_numbers(plan, plan.resolve(0, [])),
+            fraction_of(plan.privacy.loss, r.budget),
+        )
+        for i, r in enumerate(plan.rounds)
+    ]
     return Preview(
         plan,
-        count,
+        len(examples),
         _query(plan, examples),
-        tuple(_rounds(plan)),
+        tuple(rounds),
         plan.claim("deployed", sites=sites),
         _refusal(plan, examples, policy, ledger),
-        checked,
-        unchecked,
-        spent,
+        *_compared(policy, ledger),
+        ledger.spent(policy.population) if policy and ledger else None,
     )
 
 
@@ -245,24 +242,6 @@ def _refusal(
     return None
 
 
-def _rounds(plan: Plan) -> Sequence[PreviewedRound]:
-    return [
-        PreviewedRound(
-            ", ".join(str(e.rule) for e in r.statistic.binnings),
-            sent_numbers(plan, plan.resolve(0, [])) if i == 0 else r.statistic.size,
-            fraction_of(plan.privacy.loss, r.budget),
-        )
-        for i, r in enumerate(plan.rounds)
-    ]
-
-
-def sent_numbers(plan: Plan, resolved: ResolvedRound) -> int:
-    """Return how many numbers a site sends in a round."""
-    return plan.privacy.mechanism_for(resolved, plan.cohort).sent(
-        resolved.statistic.size
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class OwnAuc:
     """One score column's own AUC, and its standard error without information."""
@@ -279,21 +258,17 @@ class OwnAuc:
 
 @dataclass(frozen=True, slots=True)
 class OwnRows:
-    """What one site's rows are, beside what the plan declares of all.
-
-    Args:
-        examples: how many there are.
-        positives: how many are positive; None where there are several classes.
-        areas: the AUC of each score column; of each class against the rest.
-        prevalence: what the plan declares, None if nothing.
-        a_site: how many examples the plan declares for a site, on average.
-    """
+    """What one site's rows are, beside what the plan declares of all."""
 
     examples: int
     positives: int | None
+    """None where there are several classes."""
     areas: tuple[OwnAuc, ...]
+    """Of each score column, or of each class against the rest."""
     prevalence: float | None = None
+    """What the plan declares, None if nothing."""
     a_site: int | None = None
+    """How many examples the plan declares for a site, on average."""
 
     def concerns(self) -> tuple[str, ...]:
         """Return what the operator has to confirm, a sentence each, without a number."""
@@ -361,9 +336,7 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
         titles = [f" of class {name}" for name in classes]
     elif examples.columns > 1:
         titles = [f" of score {k + 1}" for k in range(examples.columns)]
-    sites = plan.cohort.least_sites
-    if plan.roster is not None:
-        sites = len(plan.roster.sites)
+    sites = len(plan.roster.sites) if plan.roster else plan.cohort.least_sites
     declared = plan.facts.examples
     return OwnRows(
         int(total[0].sum()),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,35 +20,15 @@ from numpy.typing import NDArray
 from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.errors import PlanError
-from discreet.plan.plan import MOST_CELLS, Plan
-from discreet.plan.privacy_model import MODELS
+from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
-from discreet.session.policy import ANY, UNIT_NAMES, Policy
+from discreet.session.policy import AllowAll
 from discreet.statistic import Grouped, OneVsOne, OneVsRest, Paired
 
 FEWEST: Final = 200
 MOST: Final = 2000
 """Made-up examples of a site; a plan that knows its size gets a site's share of it."""
-_PLENTY: Final = 10**6
-
-PERMISSIVE: Final = Policy(
-    population="made up",
-    privacy=tuple(MODELS),
-    units=UNIT_NAMES,
-    coordinators=(ANY,),
-    models=(ANY,),
-    groups=(ANY,),
-    epsilon_per_plan=Fraction(_PLENTY),
-    epsilon_total=Fraction(_PLENTY**2),
-    delta_total=Fraction(_PLENTY - 1, _PLENTY),
-    exact_sums=_PLENTY,
-    sessions_per_plan=_PLENTY,
-    refusals_per_day=_PLENTY,
-    max_bins=MOST_CELLS,
-    sites=1,
-    examples=0,
-    require_roster=False,
-)
+PERMISSIVE: Final = AllowAll(population="made up", privacy=())
 """What a node with made-up data allows: every plan."""
 
 

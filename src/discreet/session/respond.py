@@ -27,31 +27,32 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.arrays import IntVector
+from discreet.arrays import BoolVector, IntVector
 from discreet.data.batches import RawBatch
 from discreet.data.cells import numbers
 from discreet.data.examples import Batch, Examples
 from discreet.data.labels import LabelCode
 from discreet.data.pushdown import MULTIPLIER, PRIME
-from discreet.entropy import Entropy, child
+from discreet.entropy import child
 from discreet.errors import InputError
 from discreet.failures import is_of_the_system, sentence
 from discreet.label.response_keys import ResponseKeys
 from discreet.label.response_keys import answer as flipped_counts
-from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import SiteAccount, Use, answer_once
 from discreet.privacy.loss import fraction_of
 from discreet.privacy.unit import Unit
+from discreet.session.messages import to_bytes, to_numbers
 from discreet.session.policy import Policy, PolicyError
 from discreet.statistic.protocol import within_bounds
+
+if TYPE_CHECKING:
+    from discreet.session.site import Site
 
 _NEW_SESSION: Final = b""
 """A session that was not charged for anything."""
@@ -61,21 +62,13 @@ _WHOLE: Final = re.compile("-?[0-9]{1,19}")
 """Whole numbers that a database has too."""
 
 
-def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
-    examples: Examples | Callable[[], Examples],
-    account: SiteAccount,
+def respond(
+    site: Site,
     plan: Plan,
     resolved: ResolvedRound,
     *,
     session: bytes,
-    population: str,
-    entropy: Entropy,
-    sites: Sequence[str] | None = None,
-    policy: Policy | None = None,
-    strict: bool | None = None,
     signed: bool = False,
-    response_key: ResponseKey | None = None,
-    log: Callable[[str], None] | None = None,
 ) -> IntVector:
     """Charge, count, add noise, store, and only then return what is sent.
 
@@ -84,58 +77,41 @@ def respond(  # noqa: PLR0913 - what is asked, of whom, under which rules
     noise on the same counts would average out.
 
     Args:
-        examples: the site's data, or a function that opens them after the charge.
-        account: what is charged; a ``Ledger`` outlives the process.
+        site: the data, the policy, the account and the entropy.
         plan: the agreed parameters.
         resolved: the round, resolved from the plan and the earlier releases.
         session: names one run of the plan; a retry has the same.
-        population: whom the data is about.
-        entropy: where noise comes from.
-        sites: who is in the sum; by default the plan's roster.
-        policy: the site's rules, checked once more.
-        strict: whether rows that do not fit the plan are an error, as in a simulation;
-            by default they are where there is no policy.
         signed: nothing of it can be revealed before this site signs.
-        response_key: the key of this site's label flips, for plans that flip labels.
-        log: called at the site with how many rows did not fit.
     """
-    if strict is None:
-        strict = policy is None
-    if policy is not None:
-        policy.check(plan)
-        if population != policy.population:
-            raise PolicyError(
-                f"the policy is for population {policy.population!r}, not for "
-                f"{population!r}"
-            )
+    site.policy.check(plan)
+    population = site.policy.population
     if plan.privacy.reusable:
-        if response_key is None:
+        if site.response_key is None:
             raise PolicyError(
                 "the plan flips labels: this site needs a key for its flips"
             )
-        held = examples if isinstance(examples, Examples) else examples()
+        held = site.examples(plan)
         return flipped_counts(
-            held if strict else held.fitted(),
-            ResponseKeys(response_key, account),
+            held if site.strict else held.fitted(),
+            ResponseKeys(site.response_key, site.account),
             plan,
             resolved,
             session=session,
             population=population,
-            entropy=entropy,
+            entropy=site.entropy,
         )
     mechanism = plan.privacy.mechanism_for(resolved, plan.cohort)
-    use = use_of(plan, resolved, session=session, population=population, sites=sites)
-    use = replace(use, signed=signed)
+    use = use_of(plan, resolved, session=session, population=population, signed=signed)
 
     def protected() -> bytes:
-        held = examples if isinstance(examples, Examples) else examples()
-        exact = _counted(held, plan, resolved, strict=strict, log=log)
-        exact = confined(exact, plan, resolved, log=log)
-        noise = child(entropy, f"noise of round {resolved.index}")
-        return mechanism.protect(exact, entropy=noise).astype("<i8").tobytes()
+        exact = _counted(
+            site.examples(plan), plan, resolved, strict=site.strict, log=site.log
+        )
+        exact = confined(exact, plan, resolved, log=site.log)
+        noise = child(site.entropy, f"noise of round {resolved.index}")
+        return to_bytes(mechanism.protect(exact, entropy=noise))
 
-    message = answer_once(account, use, protected)
-    return np.frombuffer(message, dtype="<i8").astype(np.int64)
+    return to_numbers(answer_once(site.account, use, protected))
 
 
 def _counted(
@@ -144,7 +120,7 @@ def _counted(
     resolved: ResolvedRound,
     *,
     strict: bool,
-    log: Callable[[str], None] | None,
+    log: Callable[[str], None],
 ) -> IntVector:
     if strict:
         return exact_counts(examples, plan, resolved)
@@ -159,19 +135,18 @@ def _counted(
         if unit is None or is_of_the_system(error):
             raise
         # The budget is spent, and to decline now would tell that some row led here.
-        if log is not None:
-            log(
-                f"counting failed ({sentence(error, doing='counting')}); zeros were "
-                "counted instead, with the plan's noise: this site is missing in the result"
-            )
+        log(
+            f"counting failed ({sentence(error, doing='counting')}); zeros were "
+            "counted instead, with the plan's noise: this site is missing in the result"
+        )
         return np.zeros(resolved.statistic.size, dtype=np.int64)
     if unit is None:
         resolved.statistic.takes(exact)
     aside = fitted.set_aside + (0 if kept is fitted else kept.set_aside)
-    if aside and log is not None:
+    if aside:
         log(f"{aside} rows did not fit the plan; its rule for such rows was used")
     most = plan.cohort.max_examples_per_site
-    if most is not None and len(fitted) > most and log is not None:
+    if most is not None and len(fitted) > most:
         # An answer that is withheld for what the data hold would tell it.
         log(
             f"there are more than the {most:,} examples of a site that the plan expects"
@@ -180,11 +155,7 @@ def _counted(
 
 
 def confined(
-    exact: IntVector,
-    plan: Plan,
-    resolved: ResolvedRound,
-    *,
-    log: Callable[[str], None] | None = None,
+    exact: IntVector, plan: Plan, resolved: ResolvedRound, *, log: Callable[[str], None]
 ) -> IntVector:
     """Clip a site's numbers to the statistic's own range, before noise is added.
 
@@ -192,7 +163,7 @@ def confined(
     statistic, and to refuse would tell that the data led there: the log alone says so.
     """
     kept = within_bounds(exact, resolved.statistic.bounds(plan.privacy.protects))
-    if not np.array_equal(kept, exact) and log is not None:
+    if not np.array_equal(kept, exact):
         log(
             f"what was counted left the range of the statistic "
             f"{resolved.statistic.name!r} and was clipped to it: please report this as a "
@@ -227,8 +198,12 @@ def use_of(
     session: bytes,
     population: str,
     sites: Sequence[str] | None = None,
+    signed: bool = False,
 ) -> Use:
-    """Return what the account is charged for; the data has no part in it."""
+    """Return what the account is charged for; the data has no part in it.
+
+    ``sites`` are who is in the sum; by default the plan's roster.
+    """
     if sites is None:
         sites = () if plan.roster is None else plan.roster.keys()
     unit = plan.privacy.protects
@@ -243,6 +218,7 @@ def use_of(
         note=": ".join(part for part in (plan.model.name, protects) if part),
         unit=unit,
         asked=plan.asked(),
+        signed=signed,
     )
 
 
@@ -252,7 +228,6 @@ def admit(
     ledger: SiteAccount,
     *,
     session: bytes | None = None,
-    sites: Sequence[str] | None = None,
 ) -> None:
     """Check policy and caps; read no data, charge nothing, send nothing.
 
@@ -262,26 +237,24 @@ def admit(
         ledger: what was spent; opened with the limits of the policy.
         session: the run, when it may have been charged already: its charges are not
             counted twice.
-        sites: who is in the sum; by default the plan's roster.
 
     Raises:
         PolicyError: the plan is not allowed here.
         BudgetError: the whole plan would exceed the population's cap.
     """
     policy.check(plan)
-    first = plan.resolve(0, [])
-    ledger.check(
-        [
-            use_of(
-                plan,
-                resolved,
-                session=session or _NEW_SESSION,
-                population=policy.population,
-                sites=sites,
-            )
-            for resolved in (first, *_later(plan, first))
-        ]
-    )
+    # What a later round counts is not known yet; what it costs is.
+    counted = plan.resolve(0, []).statistic
+    uses = [
+        use_of(
+            plan,
+            ResolvedRound(i, counted, fraction_of(plan.privacy.loss, r.budget)),
+            session=session or _NEW_SESSION,
+            population=policy.population,
+        )
+        for i, r in enumerate(plan.rounds)
+    ]
+    ledger.check(uses)
 
 
 def check_data(plan: Plan, policy: Policy | None, examples: Examples) -> None:
@@ -298,15 +271,6 @@ def check_data(plan: Plan, policy: Policy | None, examples: Examples) -> None:
             f"this site has fewer than the {policy.examples} examples that its policy "
             "asks for"
         )
-
-
-def _later(plan: Plan, first: ResolvedRound) -> list[ResolvedRound]:
-    """Return what the further rounds cost; what they count is not known yet."""
-    return [
-        ResolvedRound(i, first.statistic, fraction_of(plan.privacy.loss, r.budget))
-        for i, r in enumerate(plan.rounds)
-        if i
-    ]
 
 
 def bounded(examples: Examples, unit: Unit | None) -> Examples:
@@ -348,28 +312,29 @@ def _kept(examples: Examples, unit: Unit) -> RawBatch:
     groups = [] if rows.groups is None else [_in_order(rows.groups.tolist())]
     amounts = [] if rows.amounts is None else [numbers(rows.amounts)]
     order = np.lexsort([*amounts, *groups, rows.labels, *reversed(rows.scores), code])
-    kept = np.sort(order[_places(code[order], seed, unit.examples)])
-    classes = examples.label_code.classes
-    labels = rows.labels[kept]
+    kept = np.zeros(len(rows), dtype=np.bool_)
+    kept[order] = _places(code[order], seed, unit.examples)
+    chosen, classes = rows.some(kept), examples.label_code.classes
+    labels = chosen.labels
+    if classes is not None:
+        labels = np.array(classes, dtype=object)[labels]
     return RawBatch(
-        tuple(column[kept] for column in rows.scores),
-        labels if classes is None else np.array(classes, dtype=object)[labels],
-        None if rows.groups is None else rows.groups[kept],
-        None if rows.subjects is None else rows.subjects[kept],
-        amounts=None if rows.amounts is None else rows.amounts[kept],
+        chosen.scores,
+        labels,
+        chosen.groups,
+        chosen.subjects,
+        amounts=chosen.amounts,
         worded=True,
     )
 
 
-def _places(
-    code: NDArray[np.int64], seed: NDArray[np.int64], most: int
-) -> NDArray[np.bool_]:
+def _places(code: IntVector, seed: IntVector, most: int) -> BoolVector:
     """Return which rows are kept, of rows that are sorted by subject."""
     many = np.bincount(code, minlength=seed.size)
     ranks = np.arange(code.size) - (np.cumsum(many) - many)[code] + 1
     m = many[code]
     h = (seed * MULTIPLIER % PRIME)[code] % m
-    kept: NDArray[np.bool_] = (m <= most) | ((ranks * most + h) % m < most)
+    kept: BoolVector = (m <= most) | ((ranks * most + h) % m < most)
     return kept
 
 
@@ -386,18 +351,18 @@ def _joined(batches: list[Batch]) -> Batch:
     )
 
 
-def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _coded(texts: list[str]) -> tuple[list[str], IntVector]:
     """Return the different texts, and which of them each one is."""
     places: dict[str, int] = {}
     code = [places.setdefault(text, len(places)) for text in texts]
     return list(places), np.array(code, dtype=np.int64)
 
 
-def _in_order(groups: list[str | None]) -> NDArray[np.int64]:
+def _in_order(groups: list[str | None]) -> IntVector:
     """Return each group's place in the order of all, so that no text sets a width."""
-    ordered = sorted({"" if group is None else group for group in groups})
-    places = {group: k for k, group in enumerate(ordered)}
-    return np.array([places[group or ""] for group in groups], dtype=np.int64)
+    names, code = _coded([group or "" for group in groups])
+    place = {name: k for k, name in enumerate(sorted(names))}
+    return np.array([place[name] for name in names], dtype=np.int64)[code]
 
 
 def _subjects(batch: Batch, unit: Unit, *, lenient: bool) -> list[str | None]:

@@ -18,14 +18,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.arrays import IntVector
 from discreet.data.examples import Examples
 from discreet.entropy import Entropy
 from discreet.errors import DiscreetError
 from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
-from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import SiteAccount
 from discreet.privacy.ledger import Ledger
 from discreet.secagg.keys import signature_holds
@@ -41,7 +39,7 @@ from discreet.session.messages import (
 from discreet.session.policy import Policy, PolicyError
 from discreet.session.protocols import Protocol, SiteRound, protocol_of
 from discreet.session.rehearsal import check_agreed
-from discreet.session.respond import admit, respond
+from discreet.session.respond import admit
 from discreet.session.state import (
     Progress,
     SiteMemory,
@@ -66,8 +64,7 @@ class Site:
             decides about the plan in the invitation.
         identity: this site's key in the plan's roster.
         response_key: the key of this site's randomized responses.
-        log: told at the site, and nowhere else, how many rows did not fit and which
-            charges were released.
+        log: told at the site alone of rows that did not fit and released charges.
         rehearsal: whether the data is made up; no other plan is answered.
         simulated: whether one machine plays all sites, so that nobody signs.
         strict: whether rows that do not fit the plan are an error.
@@ -82,104 +79,72 @@ class Site:
     plan: Plan | None = None
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     response_key: ResponseKey | None = field(default=None, repr=False)
-    log: Callable[[str], None] | None = field(default=None, repr=False)
+    log: Callable[[str], None] = field(default=lambda _: None, repr=False)
     rehearsal: bool = False
     simulated: bool = False
     strict: bool = False
     protocol: Protocol | None = None
 
-    def receive(self, state: bytes, message: Message) -> tuple[bytes, Message]:
-        """Take a message; return the next state and the answer.
+    def receive(
+        self, before: Progress | None, message: Message
+    ) -> tuple[Progress | None, Message]:
+        """Take a message; return how far this site is then, and the answer.
+
+        ``before`` is how far it is in the message's session, None if it is not in it.
 
         Raises:
             DiscreetError: the site declines; the reason is for its operator alone.
         """
-        before = progress_in(state, message.session)
-        if before is not None and (stored := before.reply_to(message)) is not None:
-            return state, stored
-        late = before is not None and before.ending is not None
-        if message.kind is not Kind.END and (late or was_refused(state, message)):
-            return state, self._no(message)
+        if before is not None:
+            stored = before.replies.get(message.digest())
+            if stored is not None:
+                return before, stored
+            if before.ending is not None and message.kind is not Kind.END:
+                return before, self._no(message)
+        following: Progress | None
         match message.kind:
             case Kind.INVITE:
                 following, reply = self._join(before, message)
             case Kind.STEP:
                 following, reply = self._step(before, message)
             case Kind.END:
-                return self._end(state, before, message)
+                following, reply = self._end(before, message)
             case _:
                 raise MessageError("a coordinator does not decline")
-        return following.replied(message, reply).encode(), reply
+        return following and following.replied(message, reply), reply
 
     def answer(
         self, state: bytes, message: Message, *, report: Callable[[str], None]
     ) -> tuple[bytes, Message]:
         """Take a message; decline with a constant whatever the reason, and report it."""
+        before = left = None
         try:
-            return self.receive(state, message)
+            if message.kind is not Kind.END and was_refused(state, message):
+                return state, self._no(message)
+            before = progress_in(state, message.session)
+            following, reply = self.receive(before, message)
+            return following.encode() if following else state, reply
         except Exception as error:  # noqa: BLE001 - a failure must not tell about data
             report(sentence(error, doing="answering a message"))
-        withdrawn = None
         with suppress(DiscreetError):  # the ledger may be why it declines
             self.account.note_refusal()
-            withdrawn = self._withdraw(state, message, report)
-        return withdrawn or (after_refusal(state, message), self._no(message))
+            if before is not None:
+                current = self._current(before, message)
+                left = self._protocol(current.plan).withdraw(current, report)
+        if left is None:
+            return after_refusal(state, message), self._no(message)
+        following, reply = left
+        return following.replied(message, reply).encode(), reply
 
     def close(self) -> None:
         """Close the ledger's file, where there is one."""
         if isinstance(self.account, Ledger):
             self.account.close()
 
-    def respond(
-        self,
-        plan: Plan,
-        resolved: ResolvedRound,
-        *,
-        session: bytes,
-        signed: bool = False,
-    ) -> IntVector:
-        """Answer one round: charged, counted, stored, and then to be sent."""
-        return respond(
-            lambda: self.examples(plan),
-            self.account,
-            plan,
-            resolved,
-            session=session,
-            population=self.policy.population,
-            entropy=self.entropy,
-            policy=self.policy,
-            strict=self.strict,
-            signed=signed,
-            response_key=self.response_key,
-            log=self.log,
-        )
-
     def admit(self, plan: Plan, *, session: bytes | None) -> None:
         """Check policy and caps; read no data, charge nothing, send nothing."""
         if not self.simulated:  # there the charge itself decides
             admit(plan, self.policy, self.account, session=session)
-
-    def signer(self, plan: Plan) -> Ed25519PrivateKey | None:
-        """Return the key that signs for this site, None where nobody signs."""
-        if plan.roster is None or self.simulated:
-            return None
-        if self.identity is None:
-            raise PolicyError("the plan has a roster: give this site's identity key")
-        return self.identity
-
-    def _withdraw(
-        self, state: bytes, message: Message, report: Callable[[str], None]
-    ) -> tuple[bytes, Message] | None:
-        """Leave a round for good after a failure, where its protocol has a way."""
-        progress = progress_in(state, message.session)
-        if progress is None:
-            return None
-        current = self._current(progress, message)
-        left = self._protocol(current.plan).withdraw(current, report)
-        if left is None:
-            return None
-        following, reply = left
-        return following.replied(message, reply).encode(), reply
 
     def _no(self, message: Message) -> Message:
         """Decline in the same words, whatever the reason."""
@@ -289,14 +254,14 @@ class Site:
         return self._protocol(current.plan).step(current)
 
     def _end(
-        self, state: bytes, before: Progress | None, message: Message
-    ) -> tuple[bytes, Message]:
+        self, before: Progress | None, message: Message
+    ) -> tuple[Progress | None, Message]:
         """Acknowledge how a session ended; also one that this site is not in."""
         notice = EndNotice.decode(message.body)
         reply = message.reply(Kind.END, site=0)
         if before is None:
-            return state, reply
+            return None, reply
         with suppress(DiscreetError):  # what cannot be released stays charged
             current = self._current(before, message)
             self._protocol(current.plan).ended(current, notice.withdrawals)
-        return before.ended(notice.ending).replied(message, reply).encode(), reply
+        return before.ended(notice.ending), reply

@@ -22,9 +22,8 @@ from discreet.codec.messages import (
 from discreet.errors import DiscreetError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
-from discreet.plan.rounds import ResolvedRound
 from discreet.secagg.messages import Digest
-from discreet.secret_files import write_secret
+from discreet.secret_files import sync_folder, write_secret
 from discreet.session.messages import (
     DIGEST_SIZE,
     Ending,
@@ -32,7 +31,6 @@ from discreet.session.messages import (
     MessageError,
     Numbers,
     SessionTag,
-    earlier_releases,
 )
 
 
@@ -62,12 +60,12 @@ class UsedStateError(DiscreetError):
         )
 
 
-@dataclass(slots=True)
+@dataclass
 class InMemory:
     """For a site that lives in one process."""
 
-    used: set[bytes] = field(default_factory=set)
-    plans: dict[bytes, Plan] = field(default_factory=dict)
+    used: set[bytes] = field(default_factory=set, init=False)
+    plans: dict[bytes, Plan] = field(default_factory=dict, init=False, repr=False)
 
     def take(self, name: bytes) -> None:
         """Mark a name as used, or raise when it already was."""
@@ -82,15 +80,16 @@ class InMemory:
 
     def plan(self, digest: bytes) -> Plan:
         """Return a plan that was kept."""
-        return _known(self.plans.get(digest))
+        if digest not in self.plans:
+            raise MessageError("the plan of this session is not known here")
+        return self.plans[digest]
 
 
-@dataclass(frozen=True, slots=True)
-class InFolder:
+@dataclass
+class InFolder(InMemory):
     """On disk before the answer is sent: used states as empty files, plans as TOML."""
 
     folder: Path
-    _plans: dict[bytes, Plan] = field(default_factory=dict, repr=False)
 
     def take(self, name: bytes) -> None:
         """Mark a name as used, or raise when it already was."""
@@ -100,26 +99,23 @@ class InFolder:
             os.close(os.open(self.folder / name.hex(), flags, mode=0o600))
         except FileExistsError:
             raise UsedStateError from None
-        directory = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_folder(self.folder)
 
     def keep(self, plan: Plan, text: str) -> None:
         """Keep the plan of a session that is joined."""
-        self._plans[plan.digest()] = plan
+        super().keep(plan, text)
         path = self._path(plan.digest())
         if not path.exists():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_secret(path, text.encode(), over=True)
 
     def plan(self, digest: bytes) -> Plan:
-        """Return a plan that was kept."""
-        if digest not in self._plans and self._path(digest).exists():
-            plan = planfile.loads(self._path(digest).read_text(encoding="utf-8"))
-            self._plans[plan.digest()] = plan  # of another one, if it was changed
-        return _known(self._plans.get(digest))
+        """Return a plan that was kept, also by another process."""
+        path = self._path(digest)
+        if digest not in self.plans and path.exists():
+            plan = planfile.loads(path.read_text(encoding="utf-8"))
+            self.plans[plan.digest()] = plan  # of another one, if it was changed
+        return super().plan(digest)
 
     def _path(self, digest: bytes) -> Path:
         return self.folder / f"plan-{digest.hex()}.toml"
@@ -130,21 +126,18 @@ def memory_beside(ledger: Path) -> InFolder:
     return InFolder(ledger.with_name(ledger.name + ".steps"))
 
 
-def _known(plan: Plan | None) -> Plan:
-    if plan is None:
-        raise MessageError("the plan of this session is not known here")
-    return plan
-
-
 class _Replies(FieldCodec):
     """What was answered to which message: a digest and a message each."""
 
-    def write(self, value: Mapping[bytes, bytes]) -> bytes:
-        return Several(Blob()).write([about + reply for about, reply in value.items()])
+    def write(self, value: Mapping[bytes, Message]) -> bytes:
+        entries = [about + reply.encode() for about, reply in value.items()]
+        return Several(Blob()).write(entries)
 
-    def read(self, reader: Reader) -> dict[bytes, bytes]:
+    def read(self, reader: Reader) -> dict[bytes, Message]:
         entries = Several(Blob()).read(reader)
-        return {each[:DIGEST_SIZE]: each[DIGEST_SIZE:] for each in entries}
+        return {
+            each[:DIGEST_SIZE]: Message.decode(each[DIGEST_SIZE:]) for each in entries
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +156,7 @@ class Progress(BinaryMessage):
     """The broadcast sums of the earlier rounds."""
     conversation: Annotated[bytes, Blob()] = field(default=b"", repr=False)
     """The secret state of the round's protocol; empty when the round is over."""
-    replies: Annotated[Mapping[bytes, bytes], _Replies()] = field(
+    replies: Annotated[Mapping[bytes, Message], _Replies()] = field(
         default_factory=dict, repr=False
     )
     """What was answered to which message: a message that comes again gets the very
@@ -171,23 +164,13 @@ class Progress(BinaryMessage):
     ending: Annotated[Ending | None, Maybe(Choice(Ending))] = None
     """How the session ended, once the coordinator has told."""
 
-    def reply_to(self, message: Message) -> Message | None:
-        """Return what this message was answered before, None if it is new."""
-        stored = self.replies.get(message.digest())
-        return None if stored is None else Message.decode(stored)
-
     def replied(self, message: Message, reply: Message) -> Progress:
         """Keep an answer, to be sent again when its message is."""
-        return replace(self, replies={**self.replies, message.digest(): reply.encode()})
+        return replace(self, replies={**self.replies, message.digest(): reply})
 
     def ended(self, ending: Ending) -> Progress:
         """Forget every key and answer: nothing more is sent in this session."""
         return replace(self, conversation=b"", replies={}, ending=ending)
-
-    def resolve(self, plan: Plan) -> ResolvedRound:
-        """Work out the round from the plan and the broadcast sums."""
-        earlier = earlier_releases(plan, self.session, self.round, self.totals)
-        return plan.resolve(self.round, earlier)
 
     @property
     def finished(self) -> bool:

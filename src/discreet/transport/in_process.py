@@ -19,13 +19,13 @@ from discreet.plan.plan import Plan
 from discreet.plan.rounds import Release
 from discreet.privacy.account import MemoryAccount
 from discreet.session.coordinator import Coordinator
-from discreet.session.messages import Kind, Message
+from discreet.session.messages import Message
 from discreet.session.policy import AllowAll
 from discreet.session.protocols import Protocol, protocol_of
 from discreet.session.protocols.relay import Relay
 from discreet.session.protocols.secure_sum import SecureSum
 from discreet.session.site import Site
-from discreet.session.state import InMemory
+from discreet.session.state import InMemory, Progress
 
 Aggregation: TypeAlias = Literal["plain", "secagg"]
 """How a simulation adds vectors up."""
@@ -72,15 +72,13 @@ class Simulated:
 
     sites: Mapping[int, Site]
     progress: Callable[[int], None] | None = None
-    states: dict[int, bytes] = field(default_factory=dict)
+    states: dict[int, Progress | None] = field(default_factory=dict)
 
     def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
         """Let each site answer, in order."""
         answers = {}
         for done, (node, message) in enumerate(messages.items(), 1):
-            if message.kind is Kind.END:
-                continue  # nobody waits for the end
-            state = self.states.get(node, b"")
+            state = self.states.get(node)
             self.states[node], answers[node] = self.sites[node].receive(state, message)
             if self.progress is not None and answers[node].numbers.size:
                 self.progress(done)

@@ -297,8 +297,8 @@ class JoiningSite:
             return {}
         before = [
             about
-            for about, raw in progress.replies.items()
-            if about != message.digest() and Message.decode(raw).round == message.round
+            for about, reply in progress.replies.items()
+            if about != message.digest() and reply.round == message.round
         ]
         return {about: number for number, about in enumerate(before, 1)}
 

@@ -28,9 +28,9 @@ from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.claim import Trust
 from discreet.privacy.unit import LABEL
 from discreet.session.policy import PolicyError
-from discreet.session.respond import respond
 from discreet.transport.in_process import simulate
 from label_runs import evaluate_labels
+from policies import respond
 
 pytestmark = pytest.mark.long
 

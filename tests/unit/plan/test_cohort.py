@@ -131,12 +131,6 @@ def test_the_claim_says_that_identities_withstand_a_malicious_coordinator():
     assert "Even a coordinator that breaks the protocol sees only the sum" in str(claim)
 
 
-@pytest.mark.parametrize("mechanism", ["response", "binned"])
-def test_a_plan_under_label_privacy_survives_toml(mechanism):
-    plan = replace(PLAN, privacy=LabelDP("0.5", mechanism=mechanism))
-    assert planfile.loads(planfile.dumps(plan)) == plan
-
-
 def test_label_privacy_counts_two_classes_and_no_groups():
     grouped = recommend(PublicFacts(), discreet.DistributedDP(1), groups=["a", "b"])
     with pytest.raises(PlanError, match="two classes and no groups"):

@@ -121,12 +121,6 @@ def test_the_plan_does_not_change_with_the_data(rng):
     )
 
 
-def test_public_facts_are_fields_of_the_plan():
-    plan = recommend(FACTS, SA)
-    assert plan.facts == FACTS
-    assert b"32000" in plan.canonical()
-
-
 @pytest.mark.parametrize(
     "make",
     [

@@ -25,9 +25,7 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import ResolvedRound, Round
 from discreet.privacy.account import MemoryAccount
 from discreet.privacy.ledger import Ledger
-from discreet.session.coordinator import (
-    Coordinator,
-)
+from discreet.session.coordinator import Coordinator, Transport
 from discreet.session.messages import (
     Invitation,
     Kind,
@@ -35,12 +33,11 @@ from discreet.session.messages import (
     session_of,
 )
 from discreet.session.policy import Policy
-from discreet.session.respond import respond
 from discreet.session.site import Site
 from discreet.session.state import InMemory
 from discreet.statistic import EquiDepthFrom, Hierarchy
 from discreet.transport.in_process import InProcess
-from policies import open_policy
+from policies import open_policy, respond
 
 Kept = TypeVar("Kept", bound=InProcess)
 
@@ -157,7 +154,7 @@ class Federation:
         """Return the epsilon that a site's population was charged."""
         return self.ledger(place).spent("people").epsilon
 
-    def session(self, plan: Plan, transport: InProcess | None = None) -> Coordinator:
+    def session(self, plan: Plan, transport: Transport | None = None) -> Coordinator:
         signer = COORDINATOR if plan.roster is not None else None
         return Coordinator(
             plan,

@@ -82,12 +82,6 @@ def test_who_declines_and_who_is_missing_is_named(tmp_path: Path) -> None:
     assert board.status["east"] == "missing since step 1 of 1"
 
 
-def test_every_step_of_every_route_has_a_title() -> None:
-    signed = plan_for(DistributedDP("1"))
-    for plan in (signed, plan_for(LocalDP("1", "laplace"))):
-        assert set(plan.protocol.steps(plan)) <= set(plan.protocol.titles)
-
-
 def test_without_a_path_nothing_is_written(tmp_path: Path) -> None:
     EventLog()("started", plan="x")
     assert not list(tmp_path.iterdir())

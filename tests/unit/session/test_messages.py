@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from discreet.session.messages import (
     Kind,
     Message,
     MessageError,
-    joined_totals,
 )
 
 
@@ -18,8 +16,3 @@ def test_a_head_and_its_content_are_put_together_again() -> None:
     assert Message.of(message.head, b"body", message.numbers) == message
     with pytest.raises(MessageError, match="has content"):
         Message.of(message.encode(), b"body", message.numbers)
-
-
-def test_totals_of_no_earlier_round_are_an_empty_vector() -> None:
-    assert joined_totals([]).dtype == np.int64
-    assert joined_totals([]).size == 0

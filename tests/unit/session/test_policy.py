@@ -22,7 +22,7 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, recommend
 from discreet.privacy.account import Cap, Limits
 from discreet.session import policy as policyfile
-from discreet.session.policy import _TABLES, Policy, PolicyError, Starter
+from discreet.session.policy import _TABLES, AllowAll, Policy, PolicyError, Starter
 
 TEXT = """
 population = "icu-2025-test"
@@ -88,6 +88,8 @@ def test_a_policy_survives_its_file():
     assert policyfile.loads(policyfile.dumps(POLICY)) == POLICY
     bare = Policy(population="p", privacy=("local",))
     assert policyfile.loads(policyfile.dumps(bare)) == bare
+    wordy = replace(POLICY, when_declining="Datenschutz: Durchwahl 17")
+    assert policyfile.loads(policyfile.dumps(wordy)) == wordy
 
 
 def test_what_is_not_said_is_not_allowed_or_not_spent():
@@ -103,6 +105,12 @@ def test_what_is_not_said_is_not_allowed_or_not_spent():
     with pytest.raises(PolicyError, match="'sepsis-xgb', and the policy allows none"):
         said.check(PLAN)
     replace(said, models=("sepsis-xgb",)).check(PLAN)
+
+
+def test_a_simulated_site_refuses_no_plan_and_no_charge():
+    free = AllowAll(population="made up", privacy=())
+    free.check(PLAN)
+    assert (free.limits().cap, free.limits().sessions_per_plan) == (Cap(), None)
 
 
 def test_anybody_and_any_model_have_to_be_said():
@@ -229,10 +237,6 @@ def test_a_policy_without_privacy_models_or_without_a_file_is_refused(tmp_path):
     assert policyfile.load(tmp_path / "policy.toml") == POLICY
 
 
-def test_a_plan_within_the_policy_passes():
-    POLICY.check(PLAN)
-
-
 GROUPED = recommend(
     PublicFacts(), discreet.DistributedDP(1), groups=["icu", "surgery"]
 ).rounds
@@ -287,11 +291,6 @@ def test_what_is_said_when_declining_is_one_short_line(words):
     text = TEXT.replace("[allow]", f"when_declining = {json.dumps(words)}\n[allow]")
     with pytest.raises(PolicyError, match="when_declining"):
         policyfile.loads(text)
-
-
-def test_what_is_said_when_declining_survives_the_file():
-    policy = replace(POLICY, when_declining="Datenschutz: Durchwahl 17")
-    assert policyfile.loads(policyfile.dumps(policy)) == policy
 
 
 def test_the_number_of_bins_that_a_refusal_names_is_accepted():

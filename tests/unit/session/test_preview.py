@@ -26,13 +26,11 @@ from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.rounds import Round
-from discreet.privacy.account import MemoryAccount
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.preview import OwnAuc, OwnRows, own_rows, preview
-from discreet.session.respond import respond
 from discreet.statistic import Paired
-from policies import open_policy
+from policies import open_policy, respond
 
 POLICY = open_policy(
     population="icu",
@@ -78,20 +76,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_preview_tells_the_size_of_what_a_site_sends(site, name):
-    plan = recommend(PublicFacts(), MODELS[name], cohort=Cohort(4, 1))
-    found = preview(plan, site)
-    this = plan.resolve(0, [])
-    account = MemoryAccount()
-    names = {"session": b"s", "population": "icu"}
-    sent = respond(site, account, plan, this, entropy=SYSTEM, **names)
-    assert found.rounds[0].numbers == sent.size
-    assert found.rounds[0].size == 8 * sent.size
-    assert found.charged() == account.spent("icu")
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_preview_draws_no_noise_and_charges_nothing(
+def test_a_preview_tells_what_a_site_sends_and_draws_and_charges_nothing(
     site, tmp_path, monkeypatch, name
 ):
     plan = recommend(PublicFacts(), MODELS[name], cohort=Cohort(4, 1))
@@ -102,10 +87,17 @@ def test_a_preview_draws_no_noise_and_charges_nothing(
         delta_total=Fraction(1, 1000),
     )
     with Ledger.new(tmp_path / "ledger.db", limits=policy.limits()) as ledger:
-        no_randomness(monkeypatch)
-        found = preview(plan, site, policy=policy, ledger=ledger)
+        with monkeypatch.context() as patched:
+            no_randomness(patched)
+            found = preview(plan, site, policy=policy, ledger=ledger)
         assert found.refusal is None
         assert ledger.entries() == ()
+        sent = respond(
+            site, ledger, plan, plan.resolve(0, []), session=b"s", policy=policy
+        )
+        assert found.rounds[0].numbers == sent.size
+        assert found.rounds[0].size == 8 * sent.size
+        assert found.charged() == ledger.spent("icu")
 
 
 def test_a_preview_says_what_policy_and_ledger_would_say(site, tmp_path):

@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 
 from bench.unreliable import Faults, Unreliable
-from discreet.codec.messages import MalformedMessageError
-from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.privacy_model import PrivacyModel
-from discreet.session.coordinator import AbortedError, Coordinator
+from discreet.session.coordinator import AbortedError
 from discreet.session.messages import (
     Ending,
     EndNotice,
@@ -36,9 +34,8 @@ from discreet.session.retrying import (
 from discreet.session.state import Progress
 from discreet.transport.in_process import InProcess
 from unit.session.federations import (
-    COORDINATOR,
     POLICY,
-    AskingAgain,
+    Altering,
     Federation,
     Losing,
     fresh,
@@ -129,19 +126,6 @@ def test_a_step_waits_a_positive_time() -> None:
         Scripted([]).transport(0.0)
 
 
-def test_an_older_release_gets_one_sentence() -> None:
-    raw = bytearray(ASKED.head)
-    raw[0] = 9
-    with pytest.raises(MalformedMessageError, match=r"version 9.*version 1.*same"):
-        Message.of(bytes(raw[:-32]), b"", np.zeros(0, np.int64))
-
-
-def own(places: Iterable[int], privacy: PrivacyModel, signed_by: int) -> list[int]:
-    plan = plan_for(privacy, survivors=3, signed_by=signed_by)
-    answers = [own_answer(plan, k) for k in places]
-    return np.sum(answers, axis=0).tolist()  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize("network", range(6))
 @pytest.mark.parametrize(
     ("privacy", "signed_by"),
@@ -152,13 +136,11 @@ def test_a_bad_network_changes_neither_the_sum_nor_the_charge(
     federation: Federation, privacy: PrivacyModel, signed_by: int, network: int
 ) -> None:
     plan = plan_for(privacy, survivors=3, signed_by=signed_by)
-    inner = federation.transport()
-    carrier = Unreliable(inner.answer, np.random.default_rng(network), Faults(lost=0.3))
+    answer = federation.transport().answer
+    carrier = Unreliable(answer, np.random.default_rng(network), Faults(lost=0.3))
     transport = Retrying(carrier, 300.0, carrier.now, carrier.sleep)
-    signer = COORDINATOR if signed_by else None
-    session = Coordinator(plan, range(1, 4), transport, Seeded(b"coordinator"), signer)
-    (release,) = session.run()
-    assert release.total.tolist() == own((1, 2, 3), privacy, signed_by)
+    (release,) = federation.session(plan, transport).run()
+    assert np.array_equal(release.total, sum(own_answer(plan, k) for k in (1, 2, 3)))
     assert not federation.reasons, "no site was given a reason to decline"
     cost = 0 if isinstance(privacy, SecureAggregation) else 1
     for place in (1, 2, 3):
@@ -198,18 +180,6 @@ def test_a_message_that_comes_again_gets_the_very_bytes_of_its_first_answer(
     assert federation.spent() == 2
 
 
-def test_another_message_for_a_used_state_is_refused(federation: Federation) -> None:
-    def other(message: Message) -> Message | None:
-        step = message.kind is Kind.STEP
-        return replace(message, body=message.body[:-1]) if step else None
-
-    plan = plan_for(DistributedDP("1"), survivors=3)
-    transport = federation.transport(AskingAgain, again=other)
-    federation.session(plan, transport).run()
-    assert [reply.kind for reply in transport.seen] == [Kind.DECLINED] * 3
-    assert all("already answered" in reason for _, reason in federation.reasons)
-
-
 @dataclass
 class Ended(Losing):
     """Notes how every site was told that it ended."""
@@ -236,39 +206,37 @@ def test_every_site_is_told_that_the_result_was_revealed(
         assert not progress.conversation, "a session that is over keeps no keys"
 
 
-def test_every_site_is_told_that_too_few_were_left(tmp_path: Path) -> None:
-    federation = Federation(tmp_path, sites=4, policy=replace(POLICY, sites=3))
+@pytest.mark.parametrize(
+    ("sites", "silent", "told", "reason"),
+    [
+        (4, {2: 3}, (1, 3, 4), "nothing was revealed"),
+        (2, {}, (1, 2), "nothing was asked"),
+    ],
+)
+def test_every_site_is_told_that_too_few_came_or_were_left(
+    tmp_path: Path, sites: int, silent: Mapping[int, int], told: tuple, reason: str
+) -> None:
+    federation = Federation(tmp_path, sites=sites, policy=replace(POLICY, sites=3))
     plan = plan_for(DistributedDP("1"), survivors=4)
-    transport = federation.transport(Ended, silent={2: 3})
-    with pytest.raises(AbortedError, match="nothing was revealed"):
+    transport = federation.transport(Ended, silent=silent)
+    with pytest.raises(AbortedError, match=reason):
         federation.session(plan, transport).run()
-    assert transport.told == dict.fromkeys((1, 3, 4), Ending.TOO_FEW_SITES)
-
-
-def test_sites_that_are_too_few_to_be_asked_are_told_so(tmp_path: Path) -> None:
-    federation = Federation(tmp_path, sites=2)
-    transport = federation.transport(Ended)
-    with pytest.raises(AbortedError, match="nothing was asked"):
-        federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
-    assert transport.told == dict.fromkeys((1, 2), Ending.TOO_FEW_SITES)
+    assert transport.told == dict.fromkeys(told, Ending.TOO_FEW_SITES)
 
 
 def test_a_late_message_does_not_resume_a_session_that_is_over(
     federation: Federation,
 ) -> None:
     heard: list[Message] = []
-    over = b""
 
-    class Hearing(InProcess):
-        def answer(self, node: int, message: Message) -> Message:
-            if node == 1 and not over:
-                heard.append(message)
-            return super().answer(node, message)
+    def noted(node: int, message: Message) -> Message:
+        heard.extend([message] if node == 1 else [])
+        return message
 
-    transport = federation.transport(Hearing)
+    transport = federation.transport(Altering, message=noted)
     federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
     over = transport.states[1]
-    for message in heard:
+    for message in tuple(heard):
         again = transport.answer(1, message)
         assert (again.kind is Kind.END) == (message.kind is Kind.END)
         assert transport.states[1] == over

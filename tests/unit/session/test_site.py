@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -39,11 +38,12 @@ from discreet.session.messages import (
     session_of,
 )
 from discreet.session.respond import bounded
-from discreet.transport.in_process import InProcess
 from policies import open_policy
 from unit.session.federations import (
     COORDINATOR,
     POLICY,
+    Altering,
+    AskingAgain,
     Federation,
     Losing,
     examples,
@@ -113,25 +113,21 @@ def test_joining_again_is_charged_again(tmp_path: Path) -> None:
         federation.session(plan).run()  # the policy allows two sessions a plan
 
 
-def test_an_old_state_is_refused(federation: Federation) -> None:
+@pytest.mark.parametrize("cut", [0, 1])
+def test_an_old_state_is_refused_with_its_message_and_with_another(
+    federation: Federation, cut: int
+) -> None:
     """A runtime that lost the newer state must not make the site mask twice."""
-    plan = plan_for(DistributedDP("1"), survivors=3)
-    transport = federation.transport()
 
-    class Repeating(InProcess):
-        def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-            old = self.states.get(1, b"")
-            answers = super().__call__(messages)
-            if messages[1].kind is Kind.STEP:
-                self.states[1] = old
-                again = self.answer(1, messages[1])
-                assert again.kind is Kind.DECLINED
-                return {**answers, 1: again}
-            return answers
+    def again(message: Message) -> Message | None:
+        step = message.kind is Kind.STEP
+        body = message.body[: len(message.body) - cut]
+        return replace(message, body=body) if step else None
 
-    with pytest.raises(AbortedError):
-        federation.session(plan, Repeating(transport.sites, transport.report)).run()
-    assert "already answered" in federation.reasons[0][1]
+    transport = federation.transport(AskingAgain, again=again)
+    federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
+    assert [reply.kind for reply in transport.seen] == [Kind.DECLINED] * 3
+    assert all("already answered" in reason for _, reason in federation.reasons)
 
 
 def test_a_full_disk_at_the_ledger_declines_after_the_charge(
@@ -280,54 +276,39 @@ GARBAGE = {
 }
 
 
-@dataclass
-class Garbling(InProcess):
-    """An transport that spoils the message to site 1 at one turn."""
-
-    at: int = 0
-    how: str = "noise"
-    turn: int = 0
-
-    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        self.turn += 1
-        if self.turn == self.at and 1 in messages:
-            spoilt = replace(messages[1], body=GARBAGE[self.how](messages[1].body))
-            messages = {**messages, 1: spoilt}
-        return super().__call__(messages)
-
-
 def garbled(federation: Federation, plan: Plan, *, at: int, how: str, run: int) -> None:
     """Run a session in which site 1 gets garbage; it has two survivors or none."""
-    transport = federation.transport(Garbling, at=at, how=how)
+    asked: list[Message] = []
+
+    def spoil(node: int, message: Message) -> Message:
+        asked.extend([message] if node == 1 else [])
+        if node != 1 or len(asked) != at:
+            return message
+        return replace(message, body=GARBAGE[how](message.body))
+
+    transport = federation.transport(Altering, message=spoil)
     entropy = Seeded(b"run" + bytes([run]))
     with suppress(AbortedError, DiscreetError):
         Coordinator(plan, range(1, 4), transport, entropy, COORDINATOR).run()
-    assert transport.turn >= at, "the session never came to the step that is spoilt"
+    assert len(asked) >= at, "the session never came to the step that is spoilt"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", GARBAGE)
-@pytest.mark.parametrize("step", ["advertise", "share", "mask"])
-def test_three_garbage_messages_at_a_step_cost_the_site_nothing(
-    tmp_path: Path, step: str, how: str
+@pytest.mark.parametrize(
+    ("step", "how", "cost"),
+    [
+        *((step, how, 0) for step in ("advertise", "share", "mask") for how in GARBAGE),
+        *((step, "noise", 3) for step in ("confirm", "reveal")),
+    ],
+)
+def test_three_garbage_messages_cost_no_more_than_the_vectors_that_were_sent(
+    tmp_path: Path, step: str, how: str, cost: int
 ) -> None:
     plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
     federation = Federation(tmp_path, policy=PATIENT)
     for run in range(3):
         garbled(federation, plan, at=STEPS[step], how=how, run=run)
-    assert federation.spent() == 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("step", ["confirm", "reveal"])
-def test_garbage_after_the_vector_was_sent_costs_no_more_than_the_vector(
-    tmp_path: Path, step: str
-) -> None:
-    plan = plan_for(DistributedDP("1"), survivors=3, signed_by=3)
-    federation = Federation(tmp_path, policy=PATIENT)
-    for run in range(3):
-        garbled(federation, plan, at=STEPS[step], how="noise", run=run)
-    assert federation.spent() == 3
+    assert federation.spent() == cost
 
 
 def _invited(plan: Plan, text: bytes) -> Message:
@@ -356,10 +337,10 @@ def test_a_site_that_agreed_to_a_plan_parses_no_other_text(
     other = replace(hostile, plan_digest=bytes(32))
     for message, reason in ((hostile, "not signed"), (other, "another plan")):
         with pytest.raises(DiscreetError, match=reason):
-            federation.site(1).receive(b"", message)
+            federation.site(1).receive(None, message)
     assert parsed == []
     with pytest.raises(DiscreetError, match="no valid plan"):
-        federation.site(2).receive(b"", hostile)  # it agreed to none, and must read
+        federation.site(2).receive(None, hostile)  # it agreed to none, and must read
     assert len(parsed) == 1
 
 
@@ -455,18 +436,6 @@ REPLACED = {
 }
 
 
-@dataclass
-class Overheard(InProcess):
-    """Writes down what site 1 sends."""
-
-    heard: list[Message] = field(default_factory=list)
-
-    def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
-        answers = super().__call__(messages)
-        self.heard += [answers[1]] if 1 in answers else []
-        return answers
-
-
 def unchecked(columns, scores: ScoreRange, **more) -> Examples:
     other = scores.kind == "other"
     limits = {"low": scores.low, "high": scores.high} if other else {}
@@ -483,10 +452,16 @@ def play(folder: Path, plan: Plan, columns, *, others=None, **more):
             columns if place == 1 else plain, plan.facts.scores, **more
         ),
     )
-    transport = federation.transport(Overheard)
+    heard: list[Message] = []
+
+    def overheard(place: int, reply: Message) -> Message:
+        heard.extend([reply] if place == 1 else [])
+        return reply
+
+    transport = federation.transport(Altering, reply=overheard)
     releases = federation.session(plan, transport).run()
     assert federation.reasons == []
-    return transport.heard, releases, federation.ledger(1).spent("people")
+    return heard, releases, federation.ledger(1).spent("people")
 
 
 def outside(messages: list[Message], *, sized: bool = True):

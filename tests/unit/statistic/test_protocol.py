@@ -17,11 +17,11 @@ from discreet.plan.rounds import Round
 from discreet.privacy.account import MemoryAccount
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.session.policy import Policy
-from discreet.session.respond import respond
 from discreet.statistic import ClassHistogram
 from discreet.statistic.effect_terms import SITE_EFFECTS, Effect, EffectTerms
 from discreet.statistic.protocol import MOST_COUNT, Bound, within_bounds
 from discreet.statistic.site_sums import SiteSums
+from policies import respond
 
 EDGES = Edges.realise(Uniform(4))
 CLIENT = Unit("client", "add_remove", 3)

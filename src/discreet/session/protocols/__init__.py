@@ -22,8 +22,9 @@ from discreet.plan.plan import Plan
 from discreet.plan.protocol import SessionProtocol
 from discreet.plan.rounds import ResolvedRound
 from discreet.privacy.account import Use
-from discreet.session.messages import Kind, Message
-from discreet.session.respond import use_of
+from discreet.session.messages import Kind, Message, earlier_releases
+from discreet.session.policy import PolicyError
+from discreet.session.respond import respond, use_of
 from discreet.session.state import Progress
 
 if TYPE_CHECKING:
@@ -80,12 +81,18 @@ class SiteRound:
     @cached_property
     def round(self) -> ResolvedRound:
         """The round, worked out from the plan and the broadcast sums."""
-        return self.progress.resolve(self.plan)
+        at = self.progress
+        earlier = earlier_releases(self.plan, at.session, at.round, at.totals)
+        return self.plan.resolve(at.round, earlier)
 
     @property
     def signer(self) -> Ed25519PrivateKey | None:
-        """The key that signs for this site, None without a roster."""
-        return self.site.signer(self.plan)
+        """The key that signs for this site, None where nobody signs."""
+        if self.plan.roster is None or self.site.simulated:
+            return None
+        if self.site.identity is None:
+            raise PolicyError("the plan has a roster: give this site's identity key")
+        return self.site.identity
 
     def admit(self) -> None:
         """Check policy and caps once more, before something is charged."""
@@ -105,8 +112,9 @@ class SiteRound:
 
         ``signed``: nothing of it can be revealed before this site signs.
         """
-        return self.site.respond(
-            self.plan, self.round, session=self.progress.charged_as, signed=signed
+        charged_as = self.progress.charged_as
+        return respond(
+            self.site, self.plan, self.round, session=charged_as, signed=signed
         )
 
     def reply(

@@ -53,7 +53,12 @@ from discreet.secagg.errors import (
 )
 from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
-from discreet.session.messages import Message, SessionTag, round_digest
+from discreet.session.messages import (
+    NO_NUMBERS,
+    Message,
+    SessionTag,
+    round_digest,
+)
 from discreet.session.policy import PolicyError
 from discreet.session.protocols import (
     Ask,
@@ -74,7 +79,7 @@ from discreet.session.protocols.secure_sum import (
 from discreet.session.state import Progress
 from discreet.statistic.protocol import check_binary
 
-Decoded = TypeVar("Decoded")
+M = TypeVar("M", bound=BinaryMessage)
 AskSites: TypeAlias = Callable[[str, Mapping[int, bytes]], Mapping[int, bytes]]
 """Send each site a message of a named step; return the replies that came."""
 ChargedAnswer: TypeAlias = Callable[[Callable[[], bytes]], bytes]
@@ -92,7 +97,6 @@ class SummedState(BinaryMessage):
     tag: ClassVar = SessionTag.SUMMED_RANKS
     called: ClassVar = "the saved state"
     ranks: Annotated[bytes, Blob()]
-    """The order of its scores, then their ranks."""
     masking: Annotated[bytes, Blob()] = b""
     """The state of the secure sum, empty before it."""
 
@@ -165,22 +169,19 @@ class Ranks(Protocol):
         return self._answered(current)
 
     def _answered(self, current: SiteRound) -> tuple[Progress, Message]:
-        if not _is_summed(current.plan):
-            state, body = _rank_site(current).receive(
-                current.progress.conversation, current.message.body
-            )
-            return current.reply(body=body, state=state)
-        return self._summed(current)
+        half, kept = _rank_site(current), current.progress.conversation
+        if kept[1:2] == bytes([SessionTag.SUMMED_RANKS]):
+            return self._summed(current, half, SummedState.decode(kept))
+        state, body = half.receive(kept, current.message.body)
+        if kept and _is_summed(current.plan):
+            state = SummedState(state).encode()
+        return current.reply(body=body, state=state)
 
-    def _summed(self, current: SiteRound) -> tuple[Progress, Message]:
+    def _summed(
+        self, current: SiteRound, half: RankSite, state: SummedState
+    ) -> tuple[Progress, Message]:
         """Take a message of a simulated secure sum over ranked sites."""
-        kept = current.progress.conversation
-        state = SummedState.decode(kept) if kept else SummedState(b"")
-        ranks, masking = state.ranks, state.masking
-        half, body = _rank_site(current), current.message.body
-        if not _is_ranked(ranks):
-            placed, reply = half.receive(ranks, body)
-            return current.reply(body=reply, state=SummedState(placed).encode())
+        ranks, masking, body = state.ranks, state.masking, current.message.body
         terms = _masking(current.plan, current.progress.session, current.round)
         # A stream of its own: the noise does not depend on how many keys are drawn.
         entropy = child(current.site.entropy, "masks")
@@ -208,15 +209,6 @@ def _is_summed(plan: Plan) -> bool:
     return RankSumTerms.of(plan.statistic, plan.privacy.loss).summed
 
 
-def _is_ranked(state: bytes) -> bool:
-    """Whether a kept state holds ranks, and not the order of the scores."""
-    try:
-        RanksMessage.decode(state)
-    except MalformedMessageError:
-        return False
-    return True
-
-
 def _terms(plan: Plan, resolved: ResolvedRound) -> RankSumTerms:
     told = plan.privacy.colluders_in(plan.cohort)
     return RankSumTerms.of(resolved.statistic, resolved.loss, colluders=told)
@@ -224,9 +216,8 @@ def _terms(plan: Plan, resolved: ResolvedRound) -> RankSumTerms:
 
 def _masking(plan: Plan, session: bytes, resolved: ResolvedRound) -> Terms:
     """Return the terms of the secure sum of all ranked sites' vectors."""
-    nothing = np.zeros(0, dtype=np.int64)
     return Terms(
-        round_digest(plan, session, resolved.index, nothing),
+        round_digest(plan, session, resolved.index, NO_NUMBERS),
         length=resolved.statistic.size,
         min_survivors=plan.cohort.min_survivors,
         colluders=plan.privacy.colluders_in(plan.cohort),
@@ -275,12 +266,8 @@ def collect(
 ) -> tuple[IntVector, list[int]]:
     """Carry out the coordinator's half; return what was revealed, and of whom.
 
-    Args:
-        ask: carries messages to the sites and back; silent sites are left out.
-        sites: who is asked.
-        terms: what was agreed.
-        least: with fewer sites nobody is asked for an answer, or charged.
-        secure_sum: under ``secagg``, reveals the sum of the ranked sites' vectors.
+    With fewer than ``least`` sites nobody is asked for an answer, or charged. Under
+    ``secagg``, ``secure_sum`` reveals the sum of the ranked sites' vectors.
 
     Raises:
         FaultySiteError: a message is malformed, or not what the terms ask for.
@@ -290,7 +277,7 @@ def collect(
     if len(joined) < least:
         raise TooFewSitesError(JOIN, len(joined), least)
     present = sorted(joined)
-    scores = [_from_site(Scores.decode, s, joined[s]).scores for s in present]
+    scores = [_decoded(Scores, joined[s], partial(_faulty, s)).scores for s in present]
     ranks = dict(zip(present, rank_sites(scores), strict=True))
     replies = ask(RANKS, {site: RanksMessage(r).encode() for site, r in ranks.items()})
     if len(replies) < len(ranks):
@@ -316,7 +303,7 @@ def read_answer(
         FaultySiteError: the message is malformed, by another mechanism than was
             agreed, or its numbers are not those of the option that it names.
     """
-    answer = _from_site(RankAnswer.decode, site, message)
+    answer = _decoded(RankAnswer, message, partial(_faulty, site))
     option, released = answer.option, answer.released
     if option.kind not in mechanism_named(terms.sums.mechanism).kinds | {
         SumKind.NOTHING
@@ -333,27 +320,28 @@ def read_answer(
     return SiteRankSums(option, ranks, released)
 
 
-def _from_site(decode: Callable[[bytes], Decoded], site: int, raw: bytes) -> Decoded:
+def _faulty(site: int, problem: str) -> FaultySiteError:
+    return FaultySiteError(site, f"sent {problem}")
+
+
+def _not_saved(problem: str) -> SavedStateError:
+    return SavedStateError(f"the saved state has {problem}")
+
+
+def _decoded(kind: type[M], raw: bytes, blame: Callable[[str], DiscreetError]) -> M:
+    """Read a message; blame whoever sent or kept bytes that cannot be read."""
     try:
-        return decode(raw)
+        return kind.decode(raw)
     except MalformedMessageError as error:
-        raise FaultySiteError(
-            site, f"sent bytes that cannot be read: {error}"
-        ) from None
+        raise blame(f"bytes that cannot be read: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)
 class RankSite:
     """A site's half: bytes in, bytes out, the state as bytes between them.
 
-    Args:
-        terms: what the site agreed to.
-        scores: its scores, in the order of its data.
-        labels: called once, after the charge.
-        entropy: secret bytes.
-        charge: charges, makes, stores.
-        flipped: for terms that keep flips, the flipped labels; called once, after
-            the charge.
+    ``labels``, and ``flipped`` for terms that keep flips, are called once, after the
+    charge.
     """
 
     terms: RankSumTerms
@@ -391,7 +379,7 @@ class RankSite:
         It holds this site's share of the noise only: it must not be sent as it is.
         ``sites`` is how many must be in the sum, all that were ranked.
         """
-        ranks = _kept(lambda raw: RanksMessage.decode(raw).ranks, state)
+        ranks = _decoded(RanksMessage, state, _not_saved).ranks
         honest = sites - self.terms.colluders
         summed = SummedEndpoint(ranks.examples, self.terms.pure, honest)
 
@@ -410,7 +398,7 @@ class RankSite:
         return SentOrder(order).encode(), Scores(self.scores[order]).encode()
 
     def _order(self, state: bytes) -> IntVector:
-        order = _kept(SentOrder.decode, state).order
+        order = _decoded(SentOrder, state, _not_saved).order
         if self.scores.size != order.size:
             raise InputError(
                 f"{order.size} scores were sent, and {self.scores.size} are here now"
@@ -423,10 +411,7 @@ class RankSite:
         Label privacy does not rest on this check: whatever weights a coordinator
         invents, the noise is sized by them.
         """
-        try:
-            ranks = RanksMessage.decode(message).ranks
-        except MalformedMessageError as error:
-            raise FaultyCoordinatorError(str(error)) from None
+        ranks = _decoded(RanksMessage, message, FaultyCoordinatorError).ranks
         if len(ranks) != order.size:
             raise FaultyCoordinatorError(
                 f"{len(ranks)} ranks came for {order.size} scores"
@@ -463,10 +448,3 @@ class RankSite:
                 f"{order.size} scores need as many labels, got {labels.size}"
             )
         return labels[order].astype(np.int64)
-
-
-def _kept(decode: Callable[[bytes], Decoded], state: bytes) -> Decoded:
-    try:
-        return decode(state)
-    except MalformedMessageError as error:
-        raise SavedStateError(f"the saved state cannot be read: {error}") from None

@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, cast
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.arrays import IntVector
@@ -48,7 +47,6 @@ from discreet.secagg.errors import (
     SavedStateError,
     UnsignedError,
 )
-from discreet.secagg.keys import NONCE_SIZE
 from discreet.secagg.site import withdrawn_by
 from discreet.secagg.site_state import (
     AwaitingDelivery,
@@ -59,7 +57,14 @@ from discreet.secagg.site_state import (
     restore_site,
 )
 from discreet.secagg.terms import Terms
-from discreet.session.messages import Message, pack, round_digest
+from discreet.session.messages import (
+    DIGEST_SIZE,
+    Message,
+    pack,
+    round_digest,
+    to_bytes,
+    to_numbers,
+)
 from discreet.session.policy import PolicyError
 from discreet.session.protocols import (
     Ask,
@@ -134,16 +139,14 @@ class SecureSum(Protocol):
                     "has no cover"
                 )
         # The terms know which rosters and cohorts go together.
-        self._terms(plan, bytes(NONCE_SIZE), 0, np.zeros(0, dtype=np.int64), 1)
+        self._terms(plan, bytes(DIGEST_SIZE), 1)
 
-    def _terms(
-        self, plan: Plan, session: bytes, index: int, totals: IntVector, length: int
-    ) -> Terms:
-        """Return the terms of a round's secure sum, the same at both ends."""
+    def _terms(self, plan: Plan, digest: bytes, length: int) -> Terms:
+        """Return the terms of the secure sum of a named round, the same at both ends."""
         roster = None if self.simulated else plan.roster
         least = plan.cohort.min_survivors
         return Terms(
-            round_digest(plan, session, index, totals),
+            digest,
             length=length,
             min_survivors=max(least, 2) if self.simulated else least,
             colluders=plan.privacy.masked_from(plan.cohort),
@@ -159,13 +162,10 @@ class SecureSum(Protocol):
 
         All groups take each step together; if one of them fails, none is revealed.
         """
-        terms = self._terms(
-            current.plan,
-            current.session,
-            current.round.index,
-            current.totals,
-            current.length,
+        digest = round_digest(
+            current.plan, current.session, current.round.index, current.totals
         )
+        terms = self._terms(current.plan, digest, current.length)
         return self.collect(current.nodes, terms, ask, entropy=current.entropy)
 
     def collect(
@@ -230,7 +230,7 @@ class SecureSum(Protocol):
             site=number,
             terms=self._terms_of(current),
             entropy=current.site.entropy,
-            identity=self._signer(current),
+            identity=current.signer,
         )
         joined = hashlib.sha256(
             b"discreet joined\0" + pack(current.progress.session, advert)
@@ -266,7 +266,7 @@ class SecureSum(Protocol):
             vector=vector,
             check=check,
             entropy=current.site.entropy,
-            identity=self._signer(current),
+            identity=current.signer,
         )
         self._settle(current, before, following)
         over = isinstance(before, AwaitingRequest)
@@ -275,8 +275,7 @@ class SecureSum(Protocol):
             return current.reply(body=body, state=kept)
         # A runtime has a place of its own for arrays: the masked words go there.
         head, words = body[: -8 * terms.length], body[-8 * terms.length :]
-        numbers = np.frombuffer(words, dtype="<i8").astype(np.int64)
-        return current.reply(body=head, numbers=numbers, state=kept)
+        return current.reply(body=head, numbers=to_numbers(words), state=kept)
 
     def withdraw(
         self, current: SiteRound, tell: Callable[[str], None]
@@ -286,7 +285,7 @@ class SecureSum(Protocol):
         The release is on disk before the withdrawal leaves: from then on the ledger
         refuses to sign, whatever state a runtime may offer.
         """
-        signer = self._signer(current)
+        signer = current.signer
         waiting = None if signer is None else self._release_unsigned(current, tell)
         if signer is None or waiting is None:
             return None
@@ -298,7 +297,7 @@ class SecureSum(Protocol):
         A site that has revealed its shares waits for nothing and releases nothing: the
         sum may be revealed already.
         """
-        tell = current.site.log or (lambda _: None)
+        tell = current.site.log
         if self._release_unsigned(current, tell) is not None:
             return
         signed, roster = self._state(current), current.plan.roster
@@ -320,17 +319,15 @@ class SecureSum(Protocol):
 
     def _terms_of(self, current: SiteRound) -> Terms:
         progress = current.progress
-        length = sent_numbers(current.plan, current.round)
-        return self._terms(
-            current.plan, progress.session, progress.round, progress.totals, length
+        digest = round_digest(
+            current.plan, progress.session, progress.round, progress.totals
         )
-
-    def _signer(self, current: SiteRound) -> Ed25519PrivateKey | None:
-        return None if self.simulated else current.signer
+        length = sent_numbers(current.plan, current.round)
+        return self._terms(current.plan, digest, length)
 
     def _number(self, current: SiteRound) -> int:
         """Return this site's number: its place in the roster, or the assigned one."""
-        signer, roster = self._signer(current), current.plan.roster
+        signer, roster = current.signer, current.plan.roster
         if roster is None or signer is None:
             return current.message.site
         own = signer.public_key().public_bytes_raw()
@@ -345,7 +342,7 @@ class SecureSum(Protocol):
         self, current: SiteRound, before: SiteState, following: SiteState
     ) -> None:
         """Tell the account who is in the sums, before this site helps to reveal them."""
-        if self._signer(current) is None:
+        if current.signer is None:
             return
         match before:
             case AwaitingSurvivors():
@@ -464,9 +461,8 @@ def _admitted(
 
 def _take(state: CoordinatorState, answer: Message) -> bool:
     """Give an answer to the secure sum; a faulty one counts as silence."""
-    raw = answer.body + answer.numbers.astype("<i8").tobytes()
     try:
-        state.receive(answer.site, raw)
+        state.receive(answer.site, answer.body + to_bytes(answer.numbers))
     except FaultySiteError:
         return False
     return True

@@ -55,7 +55,7 @@ from discreet.session.messages import (
 from discreet.session.policy import Policy
 from discreet.session.protocols.secure_sum import answer_of
 from discreet.session.state import Progress
-from discreet.transport.in_process import InProcess
+from discreet.transport.in_process import InProcess, Simulated
 from unit.session.federations import (
     COORDINATOR,
     POLICY,
@@ -408,7 +408,7 @@ def _signed_state(transport: Recording, place: int) -> tuple[bytes, Message]:
             signatures[k] = _forced_signature(transport, k, asked)
         else:
             own = Progress.decode(transport.seen[k, "end"][0])
-            stored = Message.decode(own.replies[asked.digest()])
+            stored = own.replies[asked.digest()]
             signatures[k] = Confirmation.decode(stored.body).signature
     request = RevealRequest(told.session, told.survivors, signatures)
     step = Message(
@@ -448,13 +448,13 @@ def _no_vector() -> IntVector:
     raise AssertionError("no vector is asked for")
 
 
-def ended(consortium: Consortium, transport: Recording, body: bytes) -> int:
-    """Give site 1, as it was before the last message, another one; return its charges."""
+def ended(
+    consortium: Consortium, transport: Recording, signed: dict[int, bytes]
+) -> int:
+    """Give site 1, as it was before the last message, withdrawals; return its charges."""
     state, message = transport.seen[1, "end"]
-    reasons: list[str] = []
-    consortium.federation.site(1).answer(
-        state, replace(message, body=body), report=reasons.append
-    )
+    last = replace(message, body=EndNotice(Ending.FAILED, signed).encode())
+    consortium.federation.site(1).answer(state, last, report=lambda _: None)
     return consortium.exact_sums([1])[0]
 
 
@@ -482,24 +482,19 @@ def test_false_withdrawals_release_nothing(tmp_path: Path) -> None:
     consortium, transport = signed_by_all_but_one(tmp_path)
     progress = Progress.decode(transport.seen[5, "end"][0])
     session = Survivors.decode(transport.seen[1, "confirm"][1].body).session
-    failed = Ending.FAILED
-    assert ended(consortium, transport, EndNotice(failed).encode()) == 1
-    stranger, own = identity(77), identity(1)
+    assert ended(consortium, transport, {}) == 1
     for place, key, signed in (
-        (5, stranger, session),
-        (1, own, session),
+        (5, identity(77), session),
+        (1, identity(1), session),
         (4, identity(5), session),
         (6, identity(6), session),
         (5, identity(5), bytes(32)),
         (5, identity(5), progress.session),
     ):
         forged = key.sign(withdrawal_statement(signed, place))
-        assert (
-            ended(consortium, transport, EndNotice(failed, {place: forged}).encode())
-            == 1
-        )
+        assert ended(consortium, transport, {place: forged}) == 1
     true = identity(5).sign(withdrawal_statement(session, 5))
-    assert ended(consortium, transport, EndNotice(failed, {5: true}).encode()) == 0
+    assert ended(consortium, transport, {5: true}) == 0
 
 
 def test_who_has_revealed_its_shares_releases_nothing(tmp_path: Path) -> None:
@@ -510,9 +505,7 @@ def test_who_has_revealed_its_shares_releases_nothing(tmp_path: Path) -> None:
     consortium.session(plan, range(1, 6), transport).run()
     session = Survivors.decode(transport.seen[1, "confirm"][1].body).session
     true = identity(5).sign(withdrawal_statement(session, 5))
-    assert (
-        ended(consortium, transport, EndNotice(Ending.FAILED, {5: true}).encode()) == 1
-    )
+    assert ended(consortium, transport, {5: true}) == 1
 
 
 def test_a_crash_right_after_the_settling_releases_nothing(tmp_path: Path) -> None:
@@ -545,13 +538,10 @@ def test_exact_sums_without_a_roster_are_refused_by_both_ends(
 def test_a_simulation_of_exact_sums_needs_no_roster(federation: Federation) -> None:
     """One machine plays all sites, and the claim says so."""
     plan = plan_for(SecureAggregation(), survivors=3)
-    inner = federation.transport()
     sites = {
-        k: (lambda k=k: replace(federation.site(k), simulated=True))  # type: ignore[misc]
-        for k in (1, 2, 3)
+        k: replace(federation.site(k), plan=plan, simulated=True) for k in (1, 2, 3)
     }
-    transport = InProcess(sites, inner.report)
-    session = Coordinator(plan, (1, 2, 3), transport, Seeded(b"s"), simulated=True)
+    session = Coordinator(plan, sites, Simulated(sites), Seeded(b"s"), simulated=True)
     (release,) = session.run()
     assert np.array_equal(release.total, counts(plan, (1, 2, 3)))
 
