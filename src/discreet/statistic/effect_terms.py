@@ -153,9 +153,8 @@ class EffectTerms:
     def __post_init__(self) -> None:
         row = SITE_EFFECTS[self.effect]
         for key, (least, most) in _LIMITS.items():
-            value = number(
-                getattr(self, key), f"{key!r} of an effect", least=least, most=most
-            )
+            name, value = f"{key!r} of an effect", getattr(self, key)
+            value = number(value, name, least=least, most=most)
             object.__setattr__(self, key, value)
         if not self.high - self.low >= _NARROWEST:
             raise PlanError(f"an effect has a range of at least {_NARROWEST:g}")
@@ -164,11 +163,8 @@ class EffectTerms:
         if type(self.squared) is not bool:
             raise PlanError("squares of weights are added up or not: true or false")
         if row.at != (self.at is not None):
-            raise PlanError(
-                f"{row.title} is taken at a threshold"
-                if row.at
-                else f"{row.title} is not taken at a threshold"
-            )
+            taken = "is" if row.at else "is not"
+            raise PlanError(f"{row.title} {taken} taken at a threshold")
 
     @classmethod
     def of(cls, name: str, *, private: bool, at: float | None = None) -> EffectTerms:
