@@ -45,15 +45,6 @@ class UnaryEncoding:
         """The probability q that a bit of another cell is 1."""
         return 1.0 / (math.exp(self.budget.epsilon) + 1.0)
 
-    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
-        """Return one client's noisy bits; ``exact`` has at most a single 1."""
-        if not np.isin(exact, (0, 1)).all() or exact.sum() > 1:
-            raise InputError("a client of unary encoding holds at most 1 example")
-        own = np.flatnonzero(exact)
-        cell = int(own[0]) if own.size else -1
-        clients = self.encode(np.array([cell]), cells=exact.size, entropy=entropy)
-        return clients.reshape(-1)
-
     def encode(
         self, own_cells: IntVector, *, cells: int, entropy: Entropy
     ) -> IntVector:
@@ -77,10 +68,6 @@ class UnaryEncoding:
             some = own_cells[start : start + chunk]
             total += self.encode(some, cells=cells, entropy=entropy).sum(axis=0)
         return total
-
-    def loss(self) -> Loss:
-        """The whole budget, once a client."""
-        return self.budget
 
     def decode(self, total: IntVector, contributors: int) -> FloatVector:
         r"""Return the unbiased counts :math:`(t - nq)/(1/2 - q)`."""
@@ -220,7 +207,7 @@ class LevelReports:
 
     def _level(self, level: int, cells: IntVector, entropy: Entropy) -> IntVector:
         """Return the summed bits of the clients of one level (0 is the top)."""
-        width = self.tree.branching ** (level + 1)
+        width = self.tree.widths[level]
         below = len(self.tree.edges) // width
         label, leaf = np.divmod(cells, len(self.tree.edges))
         return UnaryEncoding(self.budget).summed(
@@ -248,8 +235,8 @@ class LevelReports:
             )
         everyone, encoding = float(clients.sum()), UnaryEncoding(self.budget)
         parts, variances, start = [], [], 0
-        for level, heard in enumerate(clients.tolist()):
-            stop = start + 2 * self.tree.branching ** (level + 1)
+        for width, heard in zip(self.tree.widths, clients.tolist(), strict=True):
+            stop = start + 2 * width
             factor = everyone / heard
             parts.append(encoding.decode(total[start:stop], heard) * factor)
             empty = encoding.noise(heard).covariance(np.zeros(2)).negatives[0]

@@ -36,12 +36,7 @@ from discreet.secagg.errors import (
     TooFewSitesError,
     UnsignedError,
 )
-from discreet.secagg.keys import (
-    NONCE_SIZE,
-    WeakKeyError,
-    check_strong,
-    signature_holds,
-)
+from discreet.secagg.keys import NONCE_SIZE, PROBE, WeakKeyError, signature_holds
 from discreet.secagg.masks import Dealt, MaskedSum, unmask
 from discreet.secagg.messages import (
     Advert,
@@ -120,7 +115,7 @@ class CollectingAdverts:
             raise FaultySiteError(site, "advertised a key that is already taken")
         try:
             for key in keys:
-                check_strong(key)
+                PROBE.with_peer(key)
         except WeakKeyError as error:
             raise FaultySiteError(site, "advertised a key of low order") from error
         self._check_signature(site, advert)

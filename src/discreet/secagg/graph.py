@@ -83,27 +83,15 @@ def parameters(
     >>> parameters(1000, corrupt=100, survivors=700, coordinator="curious")
     Parameters(degree=88, threshold=36)
     """
+    check_counts(sites, corrupt, survivors, coordinator)
     if sites > COMPLETE_UP_TO:
         chosen = sparse(
             sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator
         )
         if chosen is not None:
             return chosen
-    return complete(
-        sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator
-    )
-
-
-def complete(
-    sites: int, *, corrupt: int, survivors: int, coordinator: Adversary
-) -> Parameters:
-    """Everybody holds for everybody, and no chance is involved.
-
-    The threshold is as high as ``survivors`` sites can meet: with fewer the sites
-    refuse to unmask anyway, so nothing is lost, and more corrupt sites than
-    stated are withstood.
-    """
-    check_counts(sites, corrupt, survivors, coordinator)
+    # In a complete graph the threshold is as high as ``survivors`` sites can meet. With
+    # fewer the sites refuse to unmask anyway, and more corrupt sites are withstood.
     return Parameters(sites - 1, survivors - 1)
 
 
@@ -111,7 +99,6 @@ def sparse(
     sites: int, *, corrupt: int, survivors: int, coordinator: Adversary
 ) -> Parameters | None:
     """Find the smallest degree below complete that meets every bound, if any."""
-    check_counts(sites, corrupt, survivors, coordinator)
     union = math.log2(sites)
     others = sites - 1
     for degree in range(2, others):
@@ -252,18 +239,15 @@ def drawn_groups(
 ) -> SiteGroups:
     """Split sites into random groups whose sizes differ by at most one.
 
-    One malicious site hides in the sum of all sites. With one sum per group it spoils
-    its own group alone. Every site is in one group, so that an answer costs what it
-    costs in one sum (parallel composition).
+    A malicious site spoils the sum of its own group alone. Every site is in one group, so
+    an answer costs what it costs in one sum (parallel composition).
 
     ``contributions`` are fresh and of one length, by site: the keys that each advertised
-    and signed. The order is a permutation seeded by a hash of the session and of them,
-    so every site draws the same groups and nobody picks them. It is uniform as soon as
-    one key is drawn at random after all others are fixed. A coordinator that works with
-    a site may try that site's keys until it likes the groups. It gains no data by it:
-    each sum has its own floor of sites, and its noise is sized for colluders who are all
-    in one group. It can undo the use of the groups against that site; such a coordinator
-    could as well print another result.
+    and signed. They and the session seed a permutation, so every site draws the same
+    groups and nobody picks them. It is uniform as soon as one key is drawn at random
+    after all others are fixed. A coordinator that works with a site may try that site's
+    keys until it likes the groups. It gains no data: each sum has its own floor of sites,
+    and its noise is sized for colluders who are all in one group.
 
     >>> drawn_groups(b"session", {s: bytes([s]) * 32 for s in range(1, 7)}, 3)
     ((3, 5), (4, 6), (1, 2))

@@ -12,7 +12,7 @@ vector, once enough shares are revealed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -86,7 +86,8 @@ def add_masks(
     buffer = np.zeros(_CHUNK + 2, dtype="<u8")  # the cipher wants a block of room
     raw, zeros = buffer.data.cast("B"), memoryview(bytes(8 * _CHUNK))
     for combine, keys in ((np.add, plus), (np.subtract, minus)):
-        for some in _by_the(_AT_ONCE, keys):
+        waiting = iter(keys)
+        while some := list(islice(waiting, _AT_ONCE)):
             streams = [
                 Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
                 for key in some
@@ -97,12 +98,6 @@ def add_masks(
                 for stream in streams:
                     stream.update_into(nothing, raw)
                     combine(part, mask, out=part)
-
-
-def _by_the(number: int, keys: Iterable[bytes]) -> Iterator[list[bytes]]:
-    waiting = iter(keys)
-    while some := list(islice(waiting, number)):
-        yield some
 
 
 @dataclass(frozen=True)
@@ -152,7 +147,10 @@ def unmask(
     needed = (*sorted(masked.survivors), *sorted(pairs))
     secrets = {site: _restore(masked, site, revealed, near) for site in needed}
     words = masked.words.copy()
-    session, listed = masked.session, masked.roster.mask_keys(masked.survivors)
+    session, listed = (
+        masked.session,
+        masked.roster.keys_of(masked.survivors, "mask_key"),
+    )
     peers = {s: X25519PublicKey.from_public_bytes(k) for s, k in listed.items()}
     add_masks(
         words,
@@ -183,12 +181,10 @@ def _surviving_neighbours(masked: MaskedSum) -> dict[int, set[int]]:
         for holder in holders:
             if holder not in masked.dealt.holders:
                 continue  # it never shared, so nobody masked with it
-            if (dealer in masked.survivors) == (holder in masked.survivors):
-                continue
-            alive, silent = dealer, holder
-            if holder in masked.survivors:
-                alive, silent = holder, dealer
-            pairs.setdefault(silent, set()).add(alive)
+            if dealer in masked.survivors and holder not in masked.survivors:
+                pairs.setdefault(holder, set()).add(dealer)
+            elif holder in masked.survivors and dealer not in masked.survivors:
+                pairs.setdefault(dealer, set()).add(holder)
     return pairs
 
 

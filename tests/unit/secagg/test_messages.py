@@ -110,8 +110,12 @@ def test_keys_of_many_sites_are_those_that_each_advertised():
     }
     roster = KeyRoster.of(adverts, signed=False)
     for some in ([], [7], [9000, 2, 300], [2, 7, 300, 9000]):
-        assert roster.channel_keys(some) == {s: adverts[s].channel_key for s in some}
-        assert roster.mask_keys(some) == {s: adverts[s].mask_key for s in some}
+        assert roster.keys_of(some, "channel_key") == {
+            s: adverts[s].channel_key for s in some
+        }
+        assert roster.keys_of(some, "mask_key") == {
+            s: adverts[s].mask_key for s in some
+        }
     for stranger in (1, 8, 9001):
         with pytest.raises(KeyError, match="not in the roster"):
-            roster.mask_keys([2, stranger])
+            roster.keys_of([2, stranger], "mask_key")
