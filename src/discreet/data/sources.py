@@ -1,16 +1,13 @@
 """Reading examples from files, folders, Arrow and whatever exports it.
 
 Files are read in batches, as often as there are rounds; only the columns that are asked
-for are decoded. Parquet is read on every core: a thread takes a part, one row group of
-one file, reads it page by page and counts it, so memory grows with the number of cores
-and not with the data. Arrow's datasets, which folders need, load pandas where it is
-installed: half a second that a single file does without.
+for are decoded. Parquet is read on every core: a thread takes one row group of one file,
+reads it page by page and counts it, so memory grows with the number of cores alone.
 
 Folders may be partitioned in Hive's way (``year=2025/ward=a/part-0.parquet``): the
 folders' names are columns too. Names that begin with ``_`` or ``.`` are what a writer
-left behind, and are not read. A lake's table is more than its files: what was deleted is
-still on disk, so a folder of Delta is read by its own library, and others, and parts of a
-table, are refused.
+left behind, and are not read. The files of a lake's table hold deleted rows too: a folder
+of Delta is read by its own library; other lakes, and parts of a table, are refused.
 """
 
 from __future__ import annotations

@@ -10,25 +10,21 @@ probabilities :math:`g = f Q`, Q the channel. The fit maximises
         - \tfrac{\lambda_2}{2} \int
           \bigl(\tfrac{\eta^+ + \eta^-}{2}\bigr)'''(\theta)^2\, d\theta
 
-with divided differences for derivatives. z is the logit of a bin's score: the log-odds
-of the label may be linear in it at no cost, so that a classifier off by Platt scaling
-costs nothing. :math:`\theta = \arcsin\sqrt u`, with u the bin's place in warped (0, 1):
-the log-density may be quadratic. The two weights are set by the data, with the update of
-Wood and Fasiolo (2017), a generalisation of Fellner and Schall, between steps of Fisher
-scoring.
+with divided differences for derivatives. z is the logit of a bin's score: log-odds of the
+label that are linear in it are free, so a classifier off by Platt scaling costs nothing.
+:math:`\theta = \arcsin\sqrt u`, with u the bin's place in warped (0, 1): a quadratic
+log-density is free. The data set the two weights, by the update of Wood and Fasiolo (2017)
+between steps of Fisher scoring.
 
-Where the symbols tell little, among the few highest scores above all, log-odds go on in a
-line. Rates that stop rising there do not, and no posterior of this model shows it. So the
-same symbols are decoded with :math:`(\eta^+ - \eta^-)'(z)^2` in the first integral too:
-only constant odds are free, and odds may stop rising (``Decoded.constant``).
+Two further decodings show what this model cannot. Where the symbols tell little, log-odds
+go on in a line, even if rates stop rising: with :math:`(\eta^+ - \eta^-)'(z)^2` in the
+first integral only constant odds are free (``Decoded.constant``). A heap of scores at 0 or
+1 is no smooth density: where an end bin holds a tenth of all examples its level is left
+free, and the smooth level is kept beside it (``Decoded.smooth``). An interval reaches as
+far as either other value, on its side.
 
-Many scores at exactly 0 or 1 are a heap that no smooth density has, and the symbols are
-too noisy to show it. So where an end bin holds a tenth of all examples the level of that bin
-is left free, and what the level would be were it smooth is kept beside it
-(``Decoded.smooth``). An interval reaches as far as either other value, on its side.
-
-The decoder uses the released total only, so it costs no privacy, and it is
-deterministic. The rate of positives is never forced to rise with the score.
+The decoder is deterministic and uses the released total only, so it costs no privacy. The
+rate of positives is never forced to rise with the score.
 """
 
 from __future__ import annotations
@@ -100,8 +96,7 @@ class Tally(NamedTuple):
 class DecodedNoise:
     """The errors of decoded counts: close to normal, correlated over all cells.
 
-    Beside the covariance it keeps what was sent, so that a fit may ask how much worse
-    other counts would explain it.
+    A fit may ask how much worse other counts would explain what was sent (``tally``).
     """
 
     matrix: FloatArray

@@ -43,10 +43,10 @@ SENSITIVITY = Sensitivity(l1=1, l2_squared=1, linf=1, unit=LABEL)
 class BinnedPositives:
     """A site's class histogram with public bin totals and private labels.
 
-    Sent are five numbers a bin, which add up over sites: negatives and positives of
+    Five numbers a bin are sent, which add up over sites: negatives and positives of
     bins with two examples or more, whose noise is equal and opposite; negatives and
-    positives of bins with one, its label flipped; and whether the bin is of the
-    first kind, so that the reader of a sum knows how much noise is in it.
+    positives of bins with one, its label flipped; and whether the bin is crowded, from
+    which follows how much noise is in a sum.
     """
 
     budget: PureDP

@@ -196,13 +196,12 @@ def log2_left_out(
 
     A malicious coordinator may keep a site's boxes from its holders, or tell some
     sites of other sharers than the rest. Let A be the honest signers whose vectors
-    are in the sum. Each has t holders in A or among the corrupt, so that A is more
-    than half of the honest sites (:func:`log2_split_malicious`). An honest signer
-    that is not in A has receipts of t holders, of whom all but the corrupt ones
-    mask with it: ``least`` sites with itself, B, none of them in A. Whoever is in A
-    masks with every holder that it chose, and nothing takes off a mask that it has
-    in common with a listed survivor outside A. So nobody in A chose anybody in B,
-    the honest signers outside A included.
+    are in the sum. Each has t holders in A or among the corrupt, so A is more than
+    half of the honest sites (:func:`log2_split_malicious`). An honest signer outside
+    A has receipts of t holders, of whom all but the corrupt ones mask with it:
+    ``least`` sites with itself, B, none of them in A. Whoever is in A masks with
+    every holder that it chose, and nothing takes off a mask that it has in common
+    with a listed survivor outside A. So nobody in A chose anybody in B.
 
     The bound sums over B of b sites and over the s others, who did not sign and so
     number at most sites - survivors; a = honest - b - s sites avoid B. The terms

@@ -34,12 +34,10 @@ class Refined(Statistic):
     """The class histogram over edges that the release of the round before places.
 
     A small part of the budget finds out where scores are, the rest counts there. Each
-    site computes the edges by itself from the total that the coordinator broadcasts.
-    No site can check that total, since it does not know the others' counts: a
-    coordinator who sends a false one chooses the edges, as it chooses those of a plan. It
-    must send all sites of a sum the same one (the totals are in the digest that binds a
-    round), and cannot change it later. Privacy does not rest on the edges: the noise is
-    sized for any. ``thresholds`` become edges in any case.
+    site computes the edges by itself from the total that the coordinator broadcasts. No
+    site can check that total, but all sites of a sum get the same one: it is in the digest
+    that binds a round. A coordinator who sends a false one chooses the edges. Privacy does
+    not rest on them: the noise is sized for any. ``thresholds`` become edges in any case.
     """
 
     bins: int

@@ -9,12 +9,9 @@ L-infinity are W times, squared L2 is W^2 times those of plain counts.
 Errors are those of fewer examples. With :math:`\omega = \sum w^2 / \sum w`, counts over
 :math:`\omega` have Kish's effective number :math:`(\sum w)^2 / \sum w^2` as their total, and
 the variance of a sum whose weights do not go with what is measured (Kish 1965, 11.7). The
-larger :math:`\omega` of the two classes is taken, so neither is thought larger than it is.
-
-- Exact sums release :math:`\sum w^2` of each class beside the histogram: two numbers.
-- Under noise such a sum would move by W^2 and cost a share of the budget. Nothing is released
-  instead: :math:`\omega = W` is the largest that it can be, so intervals are careful, the more
-  so the rarer the large weights are.
+larger :math:`\omega` of the two classes is taken. Exact sums release :math:`\sum w^2` of each
+class beside the histogram. Under noise such a sum would move by W^2, so :math:`\omega = W` is
+taken, the largest that it can be: intervals are wider than they need be.
 
 What is not covered: weights that were estimated (their own error), and weights that go with
 scores inside a class, for which Kish's number may be too large or too small.
