@@ -48,10 +48,10 @@ def standardised_errors(positives, negatives, epsilon):
     found = []
     for _ in range(RUNS):
         run = decode(simulate_arc_counts(arc, exact, rng), arc)
-        auc, slopes = binned_auc(np.concatenate(run.counts))
-        sd = np.sqrt(slopes @ run.covariance @ slopes)
-        total = run.counts.positives.sum() - positives
-        found.append(((auc - binned_auc(exact)[0]) / sd, total / run.class_sd))
+        auc, slopes = binned_auc(run.counts)
+        sd = np.sqrt(slopes @ run.noise.matrix @ slopes)
+        total = np.split(run.counts, 2)[1].sum() - positives
+        found.append(((auc - binned_auc(exact)[0]) / sd, total / run.noise.class_sd))
     return np.array(found).T
 
 

@@ -141,10 +141,7 @@ class CircularArc:
         from discreet.noise.arc_decoder import decode  # noqa: PLC0415 - imports arcs
 
         del contributors
-        decoded = decode(total, self)
-        notes = () if decoded.warning is None else (decoded.warning,)
-        counts = np.concatenate(decoded.counts)
-        return NoisyCounts(counts, decoded.noise, decoded.refusal, notes)
+        return decode(total, self)
 
     def randomise(self, cells: IntVector, entropy: Entropy) -> IntVector:
         """Return the symbol that the client of each example's cell sends."""

@@ -106,7 +106,7 @@ def test_decoded_arcs_are_repaired_and_left_alone_when_epsilon_is_small(sample):
         arc = CircularArc(Fraction(epsilon), edges)
         exact = np.bincount(cells, minlength=64)
         found = decode(simulate_arc_counts(arc, exact, np.random.default_rng(8)), arc)
-        observed = NoisyHistogram(edges, *found.counts, found.noise)
+        observed = NoisyHistogram(edges, *np.split(found.counts, 2), found.noise)
         fitted = fit(observed, Flat().fit(observed).counts)
         assert fitted.name in names
         if epsilon == 5:
