@@ -41,9 +41,8 @@ def test_exact_counts_stay_as_they_are(rng):
     leaves = rng.integers(0, 50, 27).astype(float)
     levels = merged_levels(leaves, 3, 3)
     for variances in ([0.0] * 3, [1.0, 2.0, 3.0]):
-        for before, after in zip(
-            levels, consistent_levels(levels, variances), strict=True
-        ):
+        found = consistent_levels(levels, variances)
+        for before, after in zip(levels, found, strict=True):
             np.testing.assert_allclose(after, before, rtol=1e-12)
 
 
@@ -72,12 +71,11 @@ def test_a_released_vector_is_cut_into_the_levels_of_both_classes(rng):
     scores, labels = rng.random(500), rng.integers(0, 2, 500)
     counts = tree.count(Examples(scores, labels)).astype(float)
     observed = NoisyTree.from_release(tree, counts, variance=0.0)
-    for k, (n, p) in enumerate(
-        zip(observed.negatives, observed.positives, strict=True), start=1
-    ):
-        bins = np.linspace(0, 1, 2**k + 1)
-        assert n.tolist() == np.histogram(scores[labels == 0], bins)[0].tolist()
-        assert p.tolist() == np.histogram(scores[labels == 1], bins)[0].tolist()
+    for label, levels in enumerate((observed.negatives, observed.positives)):
+        for k, level in enumerate(levels, start=1):
+            bins = np.linspace(0, 1, 2**k + 1)
+            expected = np.histogram(scores[labels == label], bins)[0]
+            assert level.tolist() == expected.tolist()
     assert observed.totals == ((labels == 0).sum(), labels.sum())
     assert observed.merged[-1].sum() == 500
 
