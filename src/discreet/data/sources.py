@@ -409,7 +409,7 @@ class DatasetSource(RowSource):
                     groups = [group.id for group in fragment.row_groups]
                     parts += [partial(self._row_group, fragment, g) for g in groups]
                 else:
-                    parts.append(partial(self._fragment, fragment))
+                    parts.append(partial(self._rows, fragment))
         except _BROKEN:
             raise _damaged(self.names) from None
         return parts
@@ -441,16 +441,14 @@ class DatasetSource(RowSource):
                 keys[name] = pa.scalar(None, self.dataset.schema.field(name).type)
         return keys
 
-    def _fragment(self, fragment: ds.Fragment) -> Iterator[RawBatch]:
-        return plain_columns(self._batches(fragment), self.names)
-
-    def _batches(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
+    def _rows(self, fragment: ds.Fragment) -> Iterator[RawBatch]:
         try:
-            yield from fragment.to_batches(
+            batches = fragment.to_batches(
                 schema=self.dataset.schema,
                 columns=self.names.all(),
                 batch_size=BATCH_ROWS,
                 use_threads=False,
             )
+            yield from plain_columns(batches, self.names)
         except _BROKEN:
             raise _damaged(self.names) from None
