@@ -250,26 +250,18 @@ class CollectingMasked(_Round[Mapping[int, bytes]]):
     ) -> tuple[CollectingConfirmations | CollectingRevealed, dict[int, bytes]]:
         """Tell the survivors who survived; with identities, ask them to sign it."""
         survivors = self._close("mask")
+        masked = MaskedSum(self.roll, self.dealt, frozenset(survivors), self.words)
         session = self.roll.session
-        masked = MaskedSum(
-            session=session,
-            threshold=self.roll.chosen.threshold,
-            roster=self.roll.roster,
-            dealt=self.dealt,
-            survivors=frozenset(survivors),
-            words=self.words,
-        )
         if self.roll.terms.identities is None:
             request = RevealRequest(session, survivors).encode()
-            revealing = CollectingRevealed(self.roll, masked, masked.survivors)
+            revealing = CollectingRevealed(masked, masked.survivors)
             return revealing, dict.fromkeys(survivors, request)
         listed = tuple(sorted({*survivors, *(everywhere or ())}))
         surveys = {
             site: Survivors(session, listed, self._returned(site)).encode()
             for site in survivors
         }
-        signing = CollectingConfirmations(self.roll, masked, self.sharers, listed)
-        return signing, surveys
+        return CollectingConfirmations(masked, self.sharers, listed), surveys
 
     def _returned(self, dealer: int) -> dict[int, bytes]:
         """Return what the surviving holders of one site's shares sent back to it."""
@@ -287,17 +279,14 @@ class CollectingConfirmations(_Round[bytes]):
     """
 
     def __init__(
-        self,
-        roll: Roll,
-        masked: MaskedSum,
-        sharers: tuple[int, ...],
-        survivors: tuple[int, ...],
+        self, masked: MaskedSum, sharers: tuple[int, ...], survivors: tuple[int, ...]
     ) -> None:
-        super().__init__(roll, masked.survivors)
+        super().__init__(masked.roll, masked.survivors)
         self.masked = masked
         self.survivors = survivors
         self.withdrawals: dict[int, bytes] = {}
-        self._statement = survivor_statement(roll.signing.session, sharers, survivors)
+        signed = masked.roll.signing.session
+        self._statement = survivor_statement(signed, sharers, survivors)
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take one survivor's signature, or that it never signs."""
@@ -330,16 +319,16 @@ class CollectingConfirmations(_Round[bytes]):
             signers = sorted(self._close("confirm"))
             needed = self.roll.terms.min_survivors
             shown = {site: self.heard[site] for site in signers[:needed]}
-        request = RevealRequest(self.masked.session, self.survivors, shown).encode()
-        following = CollectingRevealed(self.roll, self.masked, frozenset(signers))
+        request = RevealRequest(self.roll.session, self.survivors, shown).encode()
+        following = CollectingRevealed(self.masked, frozenset(signers))
         return following, dict.fromkeys(signers, request)
 
 
 class CollectingRevealed(_Round[RevealedShares]):
     """Waits for the shares that unmask the sum."""
 
-    def __init__(self, roll: Roll, masked: MaskedSum, expected: frozenset[int]) -> None:
-        super().__init__(roll, expected)
+    def __init__(self, masked: MaskedSum, expected: frozenset[int]) -> None:
+        super().__init__(masked.roll, expected)
         self.masked = masked
         self._dealers = masked.dealt.to_holder()
 
@@ -362,7 +351,7 @@ class CollectingRevealed(_Round[RevealedShares]):
         self._close("reveal")
         words = unmask(self.masked, self.heard)
         contributors = tuple(sorted(self.masked.survivors))
-        return RevealedSum(self.masked.session, words.view(np.int64), contributors)
+        return RevealedSum(self.roll.session, words.view(np.int64), contributors)
 
 
 def _read(

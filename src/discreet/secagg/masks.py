@@ -34,7 +34,8 @@ from discreet.secagg.keys import (
     public_of,
     seed_commitment,
 )
-from discreet.secagg.messages import KeyRoster, RevealedShares
+from discreet.secagg.messages import RevealedShares
+from discreet.secagg.terms import Roll
 
 _CHUNK: Final = 8192
 """Words that take all masks in turn: 64 KB."""
@@ -121,9 +122,7 @@ class Dealt:
 class MaskedSum:
     """The sum of the survivors' masked vectors, and all that is public about it."""
 
-    session: bytes
-    threshold: int
-    roster: KeyRoster = field(repr=False)
+    roll: Roll = field(repr=False)
     dealt: Dealt = field(repr=False)
     survivors: frozenset[int]
     words: NDArray[np.uint64] = field(repr=False)
@@ -143,13 +142,13 @@ def unmask(
     """
     pairs = _surviving_neighbours(masked)
     # In a complete graph every secret is restored from all but one of these.
-    near = tuple(sorted(revealed)[: masked.threshold + 1])
+    near = tuple(sorted(revealed)[: masked.roll.chosen.threshold + 1])
     needed = (*sorted(masked.survivors), *sorted(pairs))
     secrets = {site: _restore(masked, site, revealed, near) for site in needed}
     words = masked.words.copy()
     session, listed = (
-        masked.session,
-        masked.roster.keys_of(masked.survivors, "mask_key"),
+        masked.roll.session,
+        masked.roll.roster.keys_of(masked.survivors, "mask_key"),
     )
     peers = {s: X25519PublicKey.from_public_bytes(k) for s, k in listed.items()}
     add_masks(
@@ -199,9 +198,9 @@ def _shares_of(
         if answer is not None:
             kind = answer.seed_shares if survives else answer.key_shares
             shares[holder] = kind[site]
-            if len(shares) == masked.threshold:
+            if len(shares) == masked.roll.chosen.threshold:
                 return shares
-    raise TooFewSitesError("reveal", len(shares), masked.threshold)
+    raise TooFewSitesError("reveal", len(shares), masked.roll.chosen.threshold)
 
 
 def _restore(
@@ -215,10 +214,10 @@ def _restore(
     secret = shamir.restore(shares, near=near)
     if secret is not None:
         if site in masked.survivors:
-            got = seed_commitment(secret, masked.session, site)
+            got = seed_commitment(secret, masked.roll.session, site)
             public = masked.dealt.commitments[site]
         else:
-            got, public = public_of(secret), masked.roster.advert(site).mask_key
+            got, public = public_of(secret), masked.roll.roster.advert(site).mask_key
         if got == public:
             return secret
     raise UnknownFaultySiteError(site, tuple(shares))

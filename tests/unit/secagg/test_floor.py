@@ -23,7 +23,6 @@ from discreet.secagg.masks import Dealt, MaskedSum, unmask
 from discreet.secagg.messages import (
     BoxDelivery,
     Confirmation,
-    KeyRoster,
     MaskedVector,
     RevealedShares,
     RevealRequest,
@@ -40,8 +39,7 @@ class Liar:
 
     def __init__(self, f):
         f.until("share")
-        self.f, self.roster = f, KeyRoster(f.messages[1])
-        f.answer("share")
+        self.f = f.answer("share")
         self.shares = {s: SealedShares.decode(raw) for s, raw in f.answers.items()}
         f.deliver().advance()
         admirers = {s: [] for s in f.sites}
@@ -91,17 +89,11 @@ class Liar:
             for site in self.others
         }
         dealt = {s: m for s, m in self.shares.items() if s != self.victim}
-        masked = MaskedSum(
-            session=self.session,
-            threshold=self.f.terms.parameters(self.f.n).threshold,
-            roster=self.roster,
-            dealt=Dealt(
-                {s: tuple(m.boxes) for s, m in dealt.items()},
-                {s: m.commitment for s, m in dealt.items()},
-            ),
-            survivors=frozenset(self.others),
-            words=np.add.reduce([self.masked[s].words for s in self.others]),
-        )
+        boxes = {s: tuple(m.boxes) for s, m in dealt.items()}
+        dealt = Dealt(boxes, {s: m.commitment for s, m in dealt.items()})
+        words = np.add.reduce([self.masked[s].words for s in self.others])
+        roll = self.f.coordinator.roll
+        masked = MaskedSum(roll, dealt, frozenset(self.others), words)
         return unmask(masked, revealed).view(np.int64)
 
 
