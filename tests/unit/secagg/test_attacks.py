@@ -131,14 +131,6 @@ def test_two_survivor_sets_do_not_both_find_enough_signatures(federation):
     nobody_reveals(f, stories, shown, "did not sign")
 
 
-def test_a_site_signs_one_set_and_opens_no_other(federation):
-    f = federation(**SIGNED).until("reveal")
-    request = RevealRequest.decode(f.messages[1])
-    other = RevealRequest(request.session, (1, 2, 3, 4, 5), request.signatures)
-    with pytest.raises(FaultyCoordinatorError, match="differ from those"):
-        f.act("reveal", 1, other.encode())
-
-
 def test_sites_that_were_told_of_different_sharers_do_not_unmask(federation):
     """Different sharers mean different masks: parts of the sum could be opened."""
     f = federation(**SIGNED).until("mask")

@@ -53,10 +53,27 @@ def test_a_site_without_enough_holders_left_sends_no_vector(federation):
         f.act("mask", 1)
 
 
-def test_a_sparse_graph_with_silent_sites_gives_the_exact_sum(federation):
-    f = federation(n=130, min_survivors=90, colluders=5, length=2)
-    assert f.terms.parameters(130).degree < 129
-    silent = [("advertise", 7), ("share", 11), *(("mask", s) for s in range(60, 85))]
+@pytest.mark.parametrize(
+    ("terms", "silent", "outside"),
+    [
+        (
+            {"n": 130, "min_survivors": 90, "colluders": 5},
+            [("advertise", 7), ("share", 11), *(("mask", s) for s in range(60, 85))],
+            {7, 11, *range(60, 85)},
+        ),
+        (
+            {"n": 101, "min_survivors": 97, "signed": True},
+            [("share", 3), ("mask", 5), ("confirm", 7), ("reveal", 9)],
+            {3, 5},
+        ),
+    ],
+    ids=["curious", "malicious"],
+)
+def test_a_sparse_graph_with_silent_sites_gives_the_exact_sum(
+    federation, terms, silent, outside
+):
+    f = federation(**terms, length=1)
+    assert f.terms.parameters(f.n).degree < f.n - 1
     opened = f.through(silent=silent)
-    assert len(opened.contributors) == 103
+    assert set(f.sites) - set(opened.contributors) == outside
     assert opened.total.tolist() == f.sum_of(opened.contributors)
