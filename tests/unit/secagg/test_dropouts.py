@@ -1,4 +1,4 @@
-"""Sites that go silent: the sum of the survivors, exactly, or nothing."""
+"""Sites that go silent: who is named, and sparse graphs; sums: test_secagg_sum."""
 
 import pytest
 
@@ -9,28 +9,6 @@ MODES = [
     pytest.param({"n": 6, "min_survivors": 5, "signed": False}, id="curious"),
     pytest.param({"n": 6, "min_survivors": 5, "signed": True}, id="malicious"),
 ]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("site", [None, 1, 3, 6])
-@pytest.mark.parametrize("step", STEPS)
-def test_a_site_may_go_silent_at_every_step(federation, mode, step, site):
-    """Or none at all: the sum is that of the survivors, exactly."""
-    f = federation(**mode)
-    opened = f.through(silent=[(step, site)])
-    late = step in ("confirm", "reveal")
-    inside = [s for s in f.sites if late or s != site]
-    assert opened.contributors == tuple(inside)
-    assert opened.total.tolist() == f.sum_of(inside)
-
-
-def test_as_many_as_the_terms_allow_may_go_silent_each_at_another_step(federation):
-    f = federation(n=9, min_survivors=5)
-    opened = f.through(
-        silent=[("advertise", 1), ("share", 4), ("mask", 5), ("reveal", 9)]
-    )
-    assert opened.contributors == (2, 3, 6, 7, 8, 9)
-    assert opened.total.tolist() == f.sum_of(opened.contributors)
 
 
 @pytest.mark.parametrize("mode", MODES)
