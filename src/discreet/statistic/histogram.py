@@ -90,13 +90,29 @@ OTHER: Final = "other"
 
 
 @dataclass(frozen=True)
-class Grouped(Statistic):
+class AroundHistogram(Statistic):
+    """What has the bins of one class histogram."""
+
+    inner: ClassHistogram
+
+    @property
+    def edges(self) -> Edges:
+        """The histogram's."""
+        return self.inner.edges
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """The histogram's: one score column."""
+        return self.inner.binnings
+
+
+@dataclass(frozen=True)
+class Grouped(AroundHistogram):
     """A class histogram a group. Groups come from the plan, never from the data.
 
     An example is in one group, so the sensitivity is that of one histogram.
     """
 
-    inner: ClassHistogram
     groups: tuple[str, ...]
 
     name: ClassVar[str] = "grouped"
@@ -106,11 +122,6 @@ class Grouped(Statistic):
             raise PlanError(
                 "a grouped plan names one or more distinct groups; 1 and 1.0 are one"
             )
-
-    @property
-    def binnings(self) -> tuple[Edges, ...]:
-        """One score column, the same bins in every group."""
-        return self.inner.binnings
 
     @property
     def told_apart(self) -> tuple[str, ...]:
@@ -168,7 +179,7 @@ class Grouped(Statistic):
     ) -> Mapping[str, NoisyHistogram]:
         """Each group's histogram."""
         return {
-            group: NoisyHistogram(self.inner.edges, *split, noise)
+            group: NoisyHistogram(self.edges, *split, noise)
             for group, split in self.split(counts).items()
         }
 

@@ -52,18 +52,17 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
-from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.effect_terms import FEWEST, EffectTerms
-from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.histogram import AroundHistogram, ClassHistogram
 from discreet.statistic.observed import (
     NoiseDistribution,
     NoisyHistogram,
     noise_of_block,
 )
-from discreet.statistic.protocol import BinCounts, Block, Bound, Statistic
+from discreet.statistic.protocol import BinCounts, Block, Bound
 
 PAIR_NUMBERS: Final = 8
 MOST_EXAMPLES: Final = 2**20
@@ -266,7 +265,7 @@ USUAL_SHARE: Final = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
-class SiteSums(Statistic):
+class SiteSums(AroundHistogram):
     """A class histogram, the sites' effects, pairs within sites, clusters.
 
     Args:
@@ -277,7 +276,6 @@ class SiteSums(Statistic):
         clusters: whose rows are alike, if that is to enter the intervals.
     """
 
-    inner: ClassHistogram
     effects: tuple[EffectTerms, ...] = ()
     within: bool = False
     share: Fraction = USUAL_SHARE
@@ -312,16 +310,6 @@ class SiteSums(Statistic):
                 f"what sites add beside their counts takes {8 * self.further} bytes, and "
                 f"at most {MOST_BYTES} are allowed: ask for fewer effects"
             )
-
-    @property
-    def binnings(self) -> tuple[Edges, ...]:
-        """The histogram's."""
-        return self.inner.binnings
-
-    @property
-    def edges(self) -> Edges:
-        """The histogram's."""
-        return self.inner.edges
 
     @property
     def further(self) -> int:

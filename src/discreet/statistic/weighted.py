@@ -31,13 +31,12 @@ from discreet.codec.documents import written
 from discreet.codec.parsing import whole
 from discreet.data.batches import Batch
 from discreet.data.cells import numbers
-from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
-from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.histogram import AroundHistogram
 from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
-from discreet.statistic.protocol import Statistic, tally
+from discreet.statistic.protocol import tally
 
 LARGEST: Final = 1000
 """No plan declares a larger weight: 64 bits hold the squares of all rows."""
@@ -76,10 +75,9 @@ class ScaledNoise:
 
 
 @dataclass(frozen=True)
-class Weighted(Statistic):
+class Weighted(AroundHistogram):
     """Sums of weights per class and bin; with ``squares`` also of their squares."""
 
-    inner: ClassHistogram
     most: int = field(metadata=written(key="max_weight"))
     """The largest weight of an example, public."""
     squares: bool = False
@@ -90,16 +88,6 @@ class Weighted(Statistic):
         whole(self.most, "the largest weight", least=2, most=LARGEST)
         if type(self.squares) is not bool:
             raise PlanError("squares of weights are released or not: true or false")
-
-    @property
-    def edges(self) -> Edges:
-        """The bins."""
-        return self.inner.edges
-
-    @property
-    def binnings(self) -> tuple[Edges, ...]:
-        """One score column."""
-        return self.inner.binnings
 
     @property
     def size(self) -> int:
