@@ -42,8 +42,8 @@ class Mechanism(Protocol):
         """Turn the revealed total into an unbiased estimate of the exact sum."""
 
 
-class AdditiveNoise(Mechanism, ABC):
-    """Noise of mean zero added to each count: as many numbers, nothing to undo."""
+class BudgetMechanism(Mechanism, ABC):
+    """A mechanism of which one use costs the whole budget, however often it is read."""
 
     budget: Loss
 
@@ -52,8 +52,12 @@ class AdditiveNoise(Mechanism, ABC):
         return cells
 
     def loss(self) -> Loss:
-        """The whole budget, once, for the revealed sum."""
+        """The whole budget: of the revealed sum, or of each client's message."""
         return self.budget
+
+
+class AdditiveNoise(BudgetMechanism):
+    """Noise of mean zero added to each count: as many numbers, nothing to undo."""
 
     @abstractmethod
     def noise(self, contributors: int) -> NoiseDistribution:

@@ -17,8 +17,8 @@ from discreet.data.edges import Edges
 from discreet.entropy import Entropy
 from discreet.errors import InputError, ReleaseError
 from discreet.noise.coins import bernoulli_logistic, fair, stretched, uniform
-from discreet.noise.mechanism import NoisyCounts
-from discreet.privacy.loss import Loss, PureDP
+from discreet.noise.mechanism import BudgetMechanism, NoisyCounts
+from discreet.privacy.loss import PureDP
 from discreet.statistic.hierarchy import Hierarchy, LevelNoise
 from discreet.statistic.observed import BinCovariance
 
@@ -144,7 +144,7 @@ def simulate_unary(
 
 
 @dataclass(frozen=True, slots=True)
-class UnaryReports:
+class UnaryReports(BudgetMechanism):
     """The sum of the clients' noisy bits, and how many clients there were.
 
     Each example is a client's only one and is encoded on its own. The number of
@@ -164,10 +164,6 @@ class UnaryReports:
         )
         return np.append(bits, own.size)
 
-    def loss(self) -> Loss:
-        """The whole budget, once a client."""
-        return self.budget
-
     def sent(self, cells: int) -> int:
         """One number a cell, and the number of clients."""
         return cells + 1
@@ -182,7 +178,7 @@ class UnaryReports:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelReports:
+class LevelReports(BudgetMechanism):
     """The sums of the clients' noisy bits a level, and the clients a level.
 
     Pure epsilon-DP for one replaced example, of each message on its own: the level
@@ -216,10 +212,6 @@ class LevelReports:
             chunk=_LEVEL_CHUNK,
             entropy=entropy,
         )
-
-    def loss(self) -> Loss:
-        """The whole budget, once a client."""
-        return self.budget
 
     def sent(self, cells: int) -> int:
         """One number a node, and a number of clients a level."""
