@@ -1,5 +1,6 @@
 """Engines count as NumPy does, bit by bit; where they cannot, rows are read."""
 
+import contextlib
 import decimal
 import sqlite3
 import warnings
@@ -40,16 +41,23 @@ def in_duckdb(rows, tmp_path):
     return loaded(ibis.duckdb.connect(), "rows", rows)
 
 
+def executed(path, *statements, rows=()):
+    """Run statements on a SQLite file, and put rows into its table ``rows``."""
+    with contextlib.closing(sqlite3.connect(path)) as made, made:
+        found = [made.execute(text).fetchall() for text in statements]
+        columns = made.execute("PRAGMA table_info(rows)").fetchall()
+        marks = ", ".join("?" * len(columns))
+        if columns:
+            made.executemany(f"INSERT INTO rows VALUES ({marks})", rows)  # noqa: S608
+    return found
+
+
 def in_sqlite(rows, tmp_path):
     kinds = {"double": "REAL", "int64": "INTEGER", "bool": "BOOLEAN", "string": "TEXT"}
     columns = ", ".join(f'"{f.name}" {kinds[str(f.type)]}' for f in rows.schema)
     path = tmp_path / "rows.sqlite"
-    with sqlite3.connect(path) as made:
-        made.execute(f"CREATE TABLE rows ({columns})")
-        marks = ", ".join("?" * rows.num_columns)
-        values = zip(*(c.to_pylist() for c in rows.columns), strict=True)
-        made.executemany(f"INSERT INTO rows VALUES ({marks})", values)  # noqa: S608
-    made.close()
+    values = zip(*(c.to_pylist() for c in rows.columns), strict=True)
+    executed(path, f"CREATE TABLE rows ({columns})", rows=values)
     return ibis.sqlite.connect(path).table("rows")
 
 
@@ -172,9 +180,7 @@ def test_where_an_engine_would_differ_rows_are_read_and_a_warning_says_so(rng):
 def test_text_in_a_number_column_of_sqlite_is_no_number(tmp_path):
     rows = pa.table({"y_score": [0.2, 0.8], "y_true": [0, 1]})
     table = in_sqlite(rows, tmp_path)
-    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
-        made.execute("INSERT INTO rows VALUES ('high', 1), ('0.9', 1)")
-    made.close()
+    executed(tmp_path / "rows.sqlite", rows=[("high", 1), ("0.9", 1)])
     fitted = discreet.read(table).fitted()
     assert SMALL.count(fitted).sum() == 3  # SQLite itself reads '0.9' as a number
     assert fitted.set_aside == 1
@@ -209,9 +215,7 @@ def test_a_cell_of_any_type_in_sqlite_decides_about_its_own_row(column, tmp_path
     before = counted()
     for odd in CELLS[column]:
         row = {"y_score": 0.5, "y_true": 1, "ward": "a", "who": 77, column: odd}
-        with sqlite3.connect(path) as made:
-            made.execute("INSERT INTO rows VALUES (?, ?, ?, ?)", list(row.values()))
-        made.close()
+        executed(path, rows=[list(row.values())])
         after = counted()
         assert np.abs(after[0] - before[0]).sum() <= 1
         assert np.abs(after[1] - before[1]).sum() <= 2
@@ -227,12 +231,11 @@ def test_a_query_by_hand_counts_no_row_of_sqlite_unbounded(tmp_path):
     cuts = [Cuts.within(ScoreRange(), SMALL.edges)]
     bound = RowLimit("subject", "add_remove", 2, "who")
     text = written("rows", names, cuts, "sqlite", scores=ScoreRange(), bound=bound)
-    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
-        made.execute("CREATE TABLE rows (y_score REAL, y_true INTEGER, who INTEGER)")
-        rows = [(0.3, "true", 1)] * 9 + [(0.4, 1, "p")] * 9 + [(0.6, 1, 0)] * 9
-        made.executemany("INSERT INTO rows VALUES (?, ?, ?)", rows)
-        found = made.execute(text).fetchall()
-    made.close()
+    path = tmp_path / "rows.sqlite"
+    rows = [(0.3, "true", 1)] * 9 + [(0.4, 1, "p")] * 9 + [(0.6, 1, 0)] * 9
+    made = "CREATE TABLE rows (y_score REAL, y_true INTEGER, who INTEGER)"
+    executed(path, made, rows=rows)
+    (found,) = executed(path, text)
     assert sum(n for _, score, n in found if score is not None) == 2
 
 
@@ -242,11 +245,8 @@ def test_a_column_of_sqlite_without_a_type_is_opened_whatever_its_first_row_hold
     path = tmp_path / "rows.sqlite"
     for first in ((None, None), ("0.2", "0"), (0.2, 0), ("high", "x")):
         path.unlink(missing_ok=True)
-        with sqlite3.connect(path) as made:
-            made.execute("CREATE TABLE rows (y_score, y_true)")
-            rows = [first, (0.3, 0), (0.9, 1.0), (1, "1")]
-            made.executemany("INSERT INTO rows VALUES (?, ?)", rows)
-        made.close()
+        rows = [first, (0.3, 0), (0.9, 1.0), (1, "1")]
+        executed(path, "CREATE TABLE rows (y_score, y_true)", rows=rows)
         counts = SMALL.count(discreet.read(path, table="rows").fitted())
         assert counts.sum() == 3 + (first == (0.2, 0))
 
@@ -306,9 +306,7 @@ def test_no_message_repeats_an_address(address):
 def test_a_failing_engine_is_told_in_one_sentence_without_values(tmp_path):
     rows = pa.table({"y_score": [0.2], "y_true": [0]})
     table = in_sqlite(rows, tmp_path)
-    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
-        made.execute("DROP TABLE rows")
-    made.close()
+    executed(tmp_path / "rows.sqlite", "DROP TABLE rows")
     with pytest.raises(InputError, match="the engine gave up") as caught:
         SMALL.count(discreet.read(table))
     assert caught.value.__suppress_context__
