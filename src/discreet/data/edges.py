@@ -406,23 +406,19 @@ def even_places(edges: Edges) -> FloatVector:
     >>> even_places(Edges.realise(Warped(4))).round(4).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    if edges.atoms or edges.scores.kind == "other" or len(edges) < 4:
-        return _snapped(np.arange(len(edges) + 1) / len(edges))
-    inner = edges.array[1:-1]
-    z = inner if edges.scores.kind == "logit" else np.log(inner / (1 - inner))
-    ranks = np.array([0.25, 0.5, 0.75]) * len(edges)
-    low, middle, high = np.interp(ranks, np.arange(1, len(edges)), z)
-    scale = max((high - low) / (2 * math.log(3)), _NARROWEST)
-    x = np.clip((z - middle) / scale, -_FARTHEST, _FARTHEST)
-    places: FloatVector = np.concatenate([[0.0], 1 / (1 + np.exp(-x)), [1.0]])
-    if (np.diff(places) < _APART).any():  # edges far outside of the others' middle
-        places = np.maximum.accumulate(places) + _APART * np.arange(places.size)
-        places /= places[-1]
-    return _snapped(places)
-
-
-def _snapped(places: FloatVector) -> FloatVector:
-    """Drop the last digits: 1 - u is then exact, and symmetric edges stay symmetric."""
+    places: FloatVector = np.arange(len(edges) + 1) / len(edges)
+    if not (edges.atoms or edges.scores.kind == "other" or len(edges) < 4):
+        inner = edges.array[1:-1]
+        z = inner if edges.scores.kind == "logit" else np.log(inner / (1 - inner))
+        ranks = np.array([0.25, 0.5, 0.75]) * len(edges)
+        low, middle, high = np.interp(ranks, np.arange(1, len(edges)), z)
+        scale = max((high - low) / (2 * math.log(3)), _NARROWEST)
+        x = np.clip((z - middle) / scale, -_FARTHEST, _FARTHEST)
+        places = np.concatenate([[0.0], 1 / (1 + np.exp(-x)), [1.0]])
+        if (np.diff(places) < _APART).any():  # edges far outside of the others' middle
+            places = np.maximum.accumulate(places) + _APART * np.arange(places.size)
+            places /= places[-1]
+    # Without the last digits 1 - u is exact, and symmetric edges stay symmetric.
     snapped: FloatVector = np.round(places * _SNAP) / _SNAP
     return snapped
 

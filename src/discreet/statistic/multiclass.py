@@ -22,7 +22,7 @@ from discreet.statistic.observed import (
     NoisyHistogram,
     SummedNegatives,
 )
-from discreet.statistic.protocol import BinCounts, Statistic, check_columns, tally
+from discreet.statistic.protocol import BinCounts, Statistic, tally
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _OfClasses(Statistic):
         """One score column a class."""
         return (self.edges,) * len(self.classes)
 
-    def check(self, examples: Examples) -> None:
+    def check(self, examples: Examples, *, binary: bool = False) -> None:
         """Refuse other classes, or classes in another order."""
         declared = examples.label_code
         agreed = tuple(canonical(one) for one in self.classes)
@@ -55,7 +55,7 @@ class _OfClasses(Statistic):
                 f"the plan names {len(self.classes)} classes in an agreed order; read "
                 "the examples with the same classes="
             )
-        check_columns(examples, self.columns)
+        super().check(examples, binary=binary)
 
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples, in each score column."""

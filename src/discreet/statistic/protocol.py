@@ -115,10 +115,22 @@ class Statistic(ABC):
         """The edges of each score column; some statistics have one rule for all."""
         return self.binnings
 
-    def check(self, examples: Examples) -> None:
+    def check(self, examples: Examples, *, binary: bool = True) -> None:
         """Refuse examples whose scores or classes are not those that are counted."""
-        check_columns(examples, self.columns)
-        check_binary(examples)
+        if examples.columns != len(self.columns):
+            raise InputError(
+                f"the plan counts {len(self.columns)} score columns, the examples have "
+                f"{examples.columns}"
+            )
+        for wanted in self.columns:
+            if examples.scores != wanted.scores:
+                raise InputError(
+                    f"the plan expects scores of kind {wanted.scores.kind} in "
+                    f"{wanted.scores}, the examples declare {examples.scores.kind} in "
+                    f"{examples.scores}"
+                )
+        if binary:
+            check_binary(examples)
 
     @abstractmethod
     def sensitivity(self, unit: Unit) -> Sensitivity:
@@ -217,22 +229,6 @@ class BinCounts(NamedTuple):
 
     negatives: FloatVector
     positives: FloatVector
-
-
-def check_columns(examples: Examples, edges: Sequence[Edges]) -> None:
-    """Refuse examples whose scores are not what the edges were made for."""
-    if examples.columns != len(edges):
-        raise InputError(
-            f"the plan counts {len(edges)} score columns, the examples have "
-            f"{examples.columns}"
-        )
-    for wanted in edges:
-        if examples.scores != wanted.scores:
-            raise InputError(
-                f"the plan expects scores of kind {wanted.scores.kind} in "
-                f"{wanted.scores}, the examples declare {examples.scores.kind} in "
-                f"{examples.scores}"
-            )
 
 
 def check_binary(examples: Examples) -> None:
