@@ -118,7 +118,7 @@ def release(
         case LocalDP(epsilon=epsilon):
             arc = CircularArc(Fraction(epsilon), edges)
             decoded = decode(simulate_arc_counts(arc, exact, rng), arc)
-            found = NoisyHistogram(edges, *decoded.counts, decoded.noise)
+            found = ClassHistogram(edges).parts(decoded.counts, decoded.noise)[""]
             return found, Flat().fit(found).counts
         case _:
             counts = exact.astype(np.float64)

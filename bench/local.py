@@ -237,7 +237,9 @@ class Bench:
         found = decode(total, randomiser)
         self.seconds.append(time.perf_counter() - start)
         self.refused += found.refusal is not None
-        counts = NoisyHistogram(self.warped[ARC_BINS], *found.counts, NoNoise())
+        negatives, positives = np.split(found.counts, 2)
+        edges = self.warped[ARC_BINS]
+        counts = NoisyHistogram(edges, negatives, positives, NoNoise())
         return errors(self.truth, counts, "pchip")
 
     def flat(self, bins: int, epsilon: int, rng: np.random.Generator) -> FloatVector:

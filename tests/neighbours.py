@@ -27,7 +27,7 @@ import discreet
 from discreet.data.arrow_columns import Names
 from discreet.data.cells import canonical
 from discreet.data.csv_file import CountsFile
-from discreet.data.edges import Edges, Uniform, column_cuts
+from discreet.data.edges import Cuts, Edges, Uniform
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.pushdown import UNBOUNDED, weight_name
@@ -315,8 +315,7 @@ def from_damaged_csv(rows, case, folder):
 def from_counts(rows, case, folder):
     """Counts by label, group and score, as an engine writes them."""
     names = Names(SCORES[: case.scores], "y", case.group, title="counts")
-    binnings = case.statistic.binnings
-    cuts = column_cuts(ScoreRange(), case.scores, binnings)
+    cuts = [Cuts.within(ScoreRange(), edges) for edges in case.statistic.columns]
     keys = ["y", *(["g"] if case.group else []), *SCORES[: case.scores]]
     counts = {}
     for row in rows:

@@ -61,8 +61,9 @@ def arrangements(negatives, positives):
 
 def gaussian_table(variance):
     """The discrete Gaussian by its definition, as a table of probabilities."""
-    x = np.arange(int(17.0 * float(variance) ** 0.5) + 3, dtype=np.float64)
-    return SymmetricTable.from_log_weights(-(x**2) / (2.0 * float(variance)))
+    reach = int(17.0 * float(variance) ** 0.5) + 2
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * float(variance)))
+    return SymmetricTable(weights / weights.sum())
 
 
 def polya_log_pmf(noise, values):

@@ -10,8 +10,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.entropy import Seeded
 from discreet.secagg import site as steps
-from discreet.secagg.coordinator import RevealedSum, invite
+from discreet.secagg.coordinator import (
+    CollectingAdverts,
+    RevealedSum,
+    advance_all,
+    invite,
+)
 from discreet.secagg.errors import TooFewHoldersError
+from discreet.secagg.site_state import restore_site
 from discreet.secagg.terms import Terms
 
 STEPS = ("advertise", "share", "mask", "confirm", "reveal")
@@ -28,37 +34,42 @@ class Federation:
     signed: bool = False
     everyone_signs: bool = False
     seed: bytes = b"federation"
+    groups: int = 1
     states: dict = field(default_factory=dict)
     answers: dict = field(default_factory=dict)
 
     def __post_init__(self):
         self.entropy = Seeded(self.seed)
         self.sites = range(1, self.n + 1)
-        self.keys = {}
-        if self.signed:
-            self.keys = {
-                s: Ed25519PrivateKey.from_private_bytes(s.to_bytes(32, "big"))
-                for s in self.sites
-            }
+        self.keys = {
+            s: Ed25519PrivateKey.from_private_bytes(s.to_bytes(32, "big"))
+            for s in self.sites
+            if self.signed
+        }
+        public = {s: k.public_key().public_bytes_raw() for s, k in self.keys.items()}
         self.terms = Terms(
             bytes(range(32)),
             length=self.length,
             min_survivors=self.min_survivors,
             colluders=self.colluders,
-            identities={
-                s: k.public_key().public_bytes_raw() for s, k in self.keys.items()
-            }
-            if self.signed
-            else None,
+            identities=public or None,
+            groups=self.groups,
             everyone_signs=self.everyone_signs,
         )
-        entries = (
-            [1, -10, 2**40][: self.length] if self.length <= 3 else [1] * self.length
-        )
+        entries = [1, -10, 2**40][: self.length]
+        if self.length > 3:
+            entries = [1] * self.length
         self.vectors = {s: s * np.array(entries, dtype=np.int64) for s in self.sites}
-        self.coordinator, self.messages = invite(
+        state, self.messages = invite(
             self.sites, terms=self.terms, entropy=self.entropy
         )
+        self.coordinators, self.members = [state], [tuple(self.sites)]
+
+    @property
+    def coordinator(self):
+        """The only group's coordinator."""
+        (only,) = self.coordinators
+        return only
 
     @property
     def steps(self):
@@ -95,17 +106,33 @@ class Federation:
 
     def play(self, step, *, without=()):
         """Play one round to its end."""
-        self.answer(step, without=without)
-        for site, answer in self.answers.items():
-            self.coordinator.receive(site, answer)
-        return self.advance()
+        return self.answer(step, without=without).deliver().advance()
+
+    def deliver(self, *, without=()):
+        """Hand the answers to the coordinators of their sites' groups."""
+        for coordinator, members in zip(self.coordinators, self.members, strict=True):
+            for site in members:
+                if site in self.answers and site not in without:
+                    coordinator.receive(site, self.answers[site])
+        return self
 
     def advance(self):
-        result = self.coordinator.advance()
-        if isinstance(result, RevealedSum):
-            return result
-        self.coordinator, self.messages = result
+        """Close the round; return the sum or sums, or the federation itself."""
+        first = self.coordinators[0]
+        if isinstance(first, CollectingAdverts):
+            results = first.split()
+        else:
+            results = advance_all(self.coordinators)
+        if isinstance(results[0], RevealedSum):
+            return results[0] if self.groups == 1 else results
+        self.coordinators = [state for state, _ in results]
+        self.members = [tuple(messages) for _, messages in results]
+        self.messages = {s: raw for _, sent in results for s, raw in sent.items()}
         return self
+
+    def unused(self, site):
+        """Let a site take its last step again, as if from its stored state."""
+        self.states[site] = restore_site(self.states[site].encode(), self.terms)
 
     def until(self, step, *, silent=()):
         """Play every round before ``step``; ``silent`` pairs (step, site) drop out."""

@@ -150,7 +150,7 @@ def simulate_ours(
         case "LocalDP":
             arc = CircularArc(LOCAL_EPSILON, edges)
             decoded = decode(simulate_arc_counts(arc, cells, rng), arc)
-            found = NoisyHistogram(edges, *decoded.counts, decoded.noise)
+            found = ClassHistogram(edges).parts(decoded.counts, decoded.noise)[""]
             return found, Flat().fit(found).counts
 
 

@@ -169,7 +169,7 @@ def local(of: Federation, rng: np.random.Generator) -> Found:
     edges = Edges.realise(Warped(ARC_BINS))
     arc = CircularArc(Fraction(EPSILON), edges)
     decoded = decode(simulate_arc_counts(arc, of.pooled.cells(edges), rng), arc)
-    return _read(edges, np.concatenate(decoded.counts), decoded.noise, Flat("pchip"))
+    return _read(edges, decoded.counts, decoded.noise, Flat("pchip"))
 
 
 def _read(

@@ -68,9 +68,7 @@ def arc(epsilon):
     """The best guess of an attacker: is cell 0 in the arc, and cell 40 not?"""
     arc = CircularArc(epsilon, Edges.realise(Uniform(32)))
     for cell, seed in ((0, b"one"), (40, b"other")):
-        label, place = divmod(cell, arc.cells // 2)
-        bins, labels = (np.full(200_000, value) for value in (place, label))
-        symbols = arc.encode(bins, labels, Seeded(seed))
+        symbols = arc.randomise(np.full(200_000, cell), Seeded(seed))
         near, far = ((c - symbols) % arc.cells < arc.length for c in (0, 40))
         yield near.astype(float) - far
 

@@ -127,10 +127,10 @@ def test_the_covariance_of_decoded_arcs_covers_and_one_of_less_than_half_does_no
     errors = []
     for _ in range(runs):
         run = decode(simulate_arc_counts(arc, exact, rng), arc)
-        auc, slopes = binned_auc(np.concatenate(run.counts))
-        sd = np.sqrt(slopes @ run.covariance @ slopes)
-        total = run.counts.positives.sum() - positives
-        errors.append(((auc - binned_auc(exact)[0]) / sd, total / run.class_sd))
+        auc, slopes = binned_auc(run.counts)
+        sd = np.sqrt(slopes @ run.noise.matrix @ slopes)
+        total = np.split(run.counts, 2)[1].sum() - positives
+        errors.append(((auc - binned_auc(exact)[0]) / sd, total / run.noise.class_sd))
     for factor, covers in ((1.0, True), (2.5, False)):
         inside = (factor * np.abs(errors) < 1.96).sum(axis=0)
         assert ((stats.binom.cdf(inside, runs, 0.95) > ALPHA) == covers).all()

@@ -63,19 +63,11 @@ class RawBatch:
 
     def some(self, rows: slice | BoolVector) -> Self:
         """Return some of the rows."""
-
-        def taken(column: NDArray[Any] | None) -> Any:
-            return None if column is None else column[rows]
-
-        return replace(
-            self,
-            scores=tuple(column[rows] for column in self.scores),
-            labels=self.labels[rows],
-            groups=taken(self.groups),
-            subjects=taken(self.subjects),
-            weights=taken(self.weights),
-            amounts=taken(self.amounts),
-        )
+        names = ("labels", "groups", "subjects", "weights", "amounts")
+        held = {name: getattr(self, name) for name in names}
+        taken: dict[str, Any] = {n: c[rows] for n, c in held.items() if c is not None}
+        scores = tuple(column[rows] for column in self.scores)
+        return replace(self, scores=scores, **taken)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

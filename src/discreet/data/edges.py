@@ -3,9 +3,6 @@
 Bin k holds the scores e_k <= s < e_(k+1); the last bin is closed, so a score of
 exactly 1 is counted. With ``score >= threshold`` as the positive decision, the
 counts above an edge are exact.
-
-``CellTable`` finds bins by one product and one load a score. ``Cuts`` rounds scores, here
-or in a database, so that they stay in their bins.
 """
 
 from __future__ import annotations
@@ -225,11 +222,10 @@ tagged(EdgeRule, "rule", EDGE_RULES)
 class CellTable:
     """Which bin each cell of the unit interval lies in.
 
-    A product with a power of two is exact, so truncation finds a score's cell of the
-    grid without error; a table says which bin the cell lies in. Sixteen cells at once
-    make a coarse table that stays in the processor's nearest cache: the few scores
-    whose sixteen cells differ are looked up in the fine one, and those whose cell an
-    edge cuts are searched.
+    A product with a power of two is exact, so truncation finds a score's cell without
+    error. Sixteen cells at once make a coarse table that stays in the processor's nearest
+    cache. The few scores whose sixteen cells differ are looked up in the fine table, and
+    those whose cell an edge cuts are searched.
 
     >>> CellTable(np.array([0.5])).bins_of(np.array([0.0, 0.4999, 0.5, 1.0])).tolist()
     [0, 0, 1, 1]
@@ -410,23 +406,19 @@ def even_places(edges: Edges) -> FloatVector:
     >>> even_places(Edges.realise(Warped(4))).round(4).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    if edges.atoms or edges.scores.kind == "other" or len(edges) < 4:
-        return _snapped(np.arange(len(edges) + 1) / len(edges))
-    inner = edges.array[1:-1]
-    z = inner if edges.scores.kind == "logit" else np.log(inner / (1 - inner))
-    ranks = np.array([0.25, 0.5, 0.75]) * len(edges)
-    low, middle, high = np.interp(ranks, np.arange(1, len(edges)), z)
-    scale = max((high - low) / (2 * math.log(3)), _NARROWEST)
-    x = np.clip((z - middle) / scale, -_FARTHEST, _FARTHEST)
-    places: FloatVector = np.concatenate([[0.0], 1 / (1 + np.exp(-x)), [1.0]])
-    if (np.diff(places) < _APART).any():  # edges far outside of the others' middle
-        places = np.maximum.accumulate(places) + _APART * np.arange(places.size)
-        places /= places[-1]
-    return _snapped(places)
-
-
-def _snapped(places: FloatVector) -> FloatVector:
-    """Drop the last digits: 1 - u is then exact, and symmetric edges stay symmetric."""
+    places: FloatVector = np.arange(len(edges) + 1) / len(edges)
+    if not (edges.atoms or edges.scores.kind == "other" or len(edges) < 4):
+        inner = edges.array[1:-1]
+        z = inner if edges.scores.kind == "logit" else np.log(inner / (1 - inner))
+        ranks = np.array([0.25, 0.5, 0.75]) * len(edges)
+        low, middle, high = np.interp(ranks, np.arange(1, len(edges)), z)
+        scale = max((high - low) / (2 * math.log(3)), _NARROWEST)
+        x = np.clip((z - middle) / scale, -_FARTHEST, _FARTHEST)
+        places = np.concatenate([[0.0], 1 / (1 + np.exp(-x)), [1.0]])
+        if (np.diff(places) < _APART).any():  # edges far outside of the others' middle
+            places = np.maximum.accumulate(places) + _APART * np.arange(places.size)
+            places /= places[-1]
+    # Without the last digits 1 - u is exact, and symmetric edges stay symmetric.
     snapped: FloatVector = np.round(places * _SNAP) / _SNAP
     return snapped
 
@@ -534,14 +526,6 @@ class Cuts:
         scores = np.where(scores > self.high, self.high + self.beyond, scores)
         cells = np.floor(scores * scale)
         return np.where(np.isin(cells, self.mixed), scores, cells / scale)
-
-
-def column_cuts(
-    scores: ScoreRange, columns: int, edges: Sequence[Edges]
-) -> tuple[Cuts, ...]:
-    """Return each column's cuts; one rule for the edges may serve all columns."""
-    each = edges if len(edges) == columns else [edges[0]] * columns
-    return tuple(Cuts.within(scores, one) for one in each)
 
 
 def _on_grid(values: Sequence[float], exponent: int) -> bool:

@@ -184,12 +184,12 @@ class Examples:
 
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
-        self.set_aside = 0
         seen = _Seen(Coder(self.label_code))
+        self.set_aside = 0
         for batch in self._validated(self._source(), seen):
-            self.set_aside += seen.taken_aside()
+            self.set_aside += seen.aside  # whoever reads may set further ones aside
+            seen.aside = 0
             yield batch
-        self.set_aside += seen.taken_aside()
 
     def scan(
         self, work: Callable[[Iterator[Batch]], T], cuts: Sequence[Cuts] = ()
@@ -383,20 +383,14 @@ class _Seen:
     rows: int = 0
     aside: int = 0
 
-    def taken_aside(self) -> int:
-        taken, self.aside = self.aside, 0
-        return taken
-
 
 def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:
-    remedy = "drop what is missing or no number"
-    match scores.kind:
-        case "probability":
-            remedy += ", or declare kind='logit' or kind='other'"
-        case "other":
-            remedy += ", or declare the range they have"
-        case "logit":
-            pass
+    declare = {
+        "probability": ", or declare kind='logit' or kind='other'",
+        "other": ", or declare the range they have",
+        "logit": "",
+    }
+    remedy = f"drop what is missing or no number{declare[scores.kind]}"
     if not percents:
         return remedy
     return f"all lie in [0, 100]: if they are percents, divide them by 100; {remedy}"

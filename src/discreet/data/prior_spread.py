@@ -12,9 +12,8 @@ all near one another. The edges hold even shares of a prior that allows for all 
 :math:`\Lambda` the logistic distribution of a centre and a scale, cut at :math:`|z| = 14`; the
 half is half of :math:`|L|` where that is less than 1, and leads towards 0, where the
 smaller class is (chosen by measurement: ``docs/decisions/edges.md``). The prior expects
-little far out, so that its outermost bins reach from 3 or -8 to the limits; scores that do
-lie there, of a model that is sure of everything, would share them. So four bins come from
-cutting these two at .15 and .35 of their width, from their inner ends.
+little far out, so its two outermost bins are wide. Each is cut at .15 and .35 of its width,
+from its inner end, for models that are sure of everything.
 
 That is for 16 to 256 bins, as noise allows them. Exact sums have more: these need no cuts
 and no place for hesitant scores, their first part leads away from 0, and a thirty-second

@@ -1,16 +1,13 @@
 """Reading examples from files, folders, Arrow and whatever exports it.
 
 Files are read in batches, as often as there are rounds; only the columns that are asked
-for are decoded. Parquet is read on every core: a thread takes a part, one row group of
-one file, reads it page by page and counts it, so memory grows with the number of cores
-and not with the data. Arrow's datasets, which folders need, load pandas where it is
-installed: half a second that a single file does without.
+for are decoded. Parquet is read on every core: a thread takes one row group of one file,
+reads it page by page and counts it, so memory grows with the number of cores alone.
 
 Folders may be partitioned in Hive's way (``year=2025/ward=a/part-0.parquet``): the
 folders' names are columns too. Names that begin with ``_`` or ``.`` are what a writer
-left behind, and are not read. A lake's table is more than its files: what was deleted is
-still on disk, so a folder of Delta is read by its own library, and others, and parts of a
-table, are refused.
+left behind, and are not read. The files of a lake's table hold deleted rows too: a folder
+of Delta is read by its own library; other lakes, and parts of a table, are refused.
 """
 
 from __future__ import annotations
@@ -412,7 +409,7 @@ class DatasetSource(RowSource):
                     groups = [group.id for group in fragment.row_groups]
                     parts += [partial(self._row_group, fragment, g) for g in groups]
                 else:
-                    parts.append(partial(self._fragment, fragment))
+                    parts.append(partial(self._rows, fragment))
         except _BROKEN:
             raise _damaged(self.names) from None
         return parts
@@ -444,16 +441,14 @@ class DatasetSource(RowSource):
                 keys[name] = pa.scalar(None, self.dataset.schema.field(name).type)
         return keys
 
-    def _fragment(self, fragment: ds.Fragment) -> Iterator[RawBatch]:
-        return plain_columns(self._batches(fragment), self.names)
-
-    def _batches(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
+    def _rows(self, fragment: ds.Fragment) -> Iterator[RawBatch]:
         try:
-            yield from fragment.to_batches(
+            batches = fragment.to_batches(
                 schema=self.dataset.schema,
                 columns=self.names.all(),
                 batch_size=BATCH_ROWS,
                 use_threads=False,
             )
+            yield from plain_columns(batches, self.names)
         except _BROKEN:
             raise _damaged(self.names) from None

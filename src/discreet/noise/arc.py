@@ -38,10 +38,10 @@ from typing import Final
 
 import numpy as np
 
-from discreet.arrays import CodeVector, FloatArray, IntVector
+from discreet.arrays import FloatArray, IntVector
 from discreet.data.edges import Edges
 from discreet.entropy import Entropy
-from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.errors import InputError, PlanError
 from discreet.noise.coins import MAX_BOUND, uniform
 from discreet.noise.mechanism import NoisyCounts
 from discreet.privacy.loss import PureDP
@@ -124,25 +124,13 @@ class CircularArc:
         """Return the probability of each symbol (column) for each cell (row)."""
         return self.weights() / self.total_weight
 
-    def encode(
-        self, bins: CodeVector, labels: CodeVector, entropy: Entropy
-    ) -> IntVector:
-        """Return the symbol that each example's client sends."""
-        if bins.shape != labels.shape or bins.ndim != 1:
-            raise InputError(
-                f"{labels.size} labels do not go with {bins.size} bins, one each"
-            )
-        _check_codes(bins, len(self.edges), "bins")
-        _check_codes(labels, 2, "labels")
-        cells = bins.astype(np.int64) + labels.astype(np.int64) * len(self.edges)
-        return self._randomise(cells, entropy)
-
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Randomise the examples behind a class histogram and tally the symbols."""
         if exact.shape != (self.cells,) or (exact < 0).any():
             raise InputError(f"expected {self.cells} exact counts, none negative")
         cells = np.repeat(np.arange(self.cells, dtype=np.int64), exact)
-        return self.tally(self._randomise(cells, entropy))
+        symbols = self.randomise(cells, entropy)
+        return np.bincount(symbols, minlength=self.cells).astype(np.int64)
 
     def sent(self, cells: int) -> int:
         """One number a symbol: as many as cells."""
@@ -153,23 +141,10 @@ class CircularArc:
         from discreet.noise.arc_decoder import decode  # noqa: PLC0415 - imports arcs
 
         del contributors
-        decoded = decode(total, self)
-        notes = () if decoded.warning is None else (decoded.warning,)
-        counts = np.concatenate(decoded.counts)
-        return NoisyCounts(counts, decoded.noise, decoded.refusal, notes)
+        return decode(total, self)
 
-    def tally(self, symbols: CodeVector) -> IntVector:
-        """Count each symbol: the vector that is added up over clients and sites."""
-        strange = int(np.count_nonzero((symbols < 0) | (symbols >= self.cells)))
-        if strange:
-            raise ReleaseError(
-                f"{strange} of {symbols.size} symbols are not among the {self.cells} "
-                "of this plan; drop these clients"
-            )
-        counts: IntVector = np.bincount(symbols, minlength=self.cells).astype(np.int64)
-        return counts
-
-    def _randomise(self, cells: IntVector, entropy: Entropy) -> IntVector:
+    def randomise(self, cells: IntVector, entropy: Entropy) -> IntVector:
+        """Return the symbol that the client of each example's cell sends."""
         drawn = uniform(self.total_weight, cells.size, entropy)
         return self._symbols(cells, drawn.astype(np.int64))
 
@@ -212,9 +187,3 @@ def _exp_below(x: Fraction, scale: int) -> int:
         term *= x / k
         partial += term
     return int(partial * scale)
-
-
-def _check_codes(codes: CodeVector, bound: int, name: str) -> None:
-    outside = int(np.count_nonzero((codes < 0) | (codes >= bound)))
-    if outside:
-        raise InputError(f"{outside} of {codes.size} {name} are not in 0..{bound - 1}")

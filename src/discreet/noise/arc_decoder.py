@@ -10,25 +10,21 @@ probabilities :math:`g = f Q`, Q the channel. The fit maximises
         - \tfrac{\lambda_2}{2} \int
           \bigl(\tfrac{\eta^+ + \eta^-}{2}\bigr)'''(\theta)^2\, d\theta
 
-with divided differences for derivatives. z is the logit of a bin's score: the log-odds
-of the label may be linear in it at no cost, so that a classifier off by Platt scaling
-costs nothing. :math:`\theta = \arcsin\sqrt u`, with u the bin's place in warped (0, 1):
-the log-density may be quadratic. The two weights are set by the data, with the update of
-Wood and Fasiolo (2017), a generalisation of Fellner and Schall, between steps of Fisher
-scoring.
+with divided differences for derivatives. z is the logit of a bin's score: log-odds of the
+label that are linear in it are free, so a classifier off by Platt scaling costs nothing.
+:math:`\theta = \arcsin\sqrt u`, with u the bin's place in warped (0, 1): a quadratic
+log-density is free. The data set the two weights, by the update of Wood and Fasiolo (2017)
+between steps of Fisher scoring.
 
-Where the symbols tell little, among the few highest scores above all, log-odds go on in a
-line. Rates that stop rising there do not, and no posterior of this model shows it. So the
-same symbols are decoded with :math:`(\eta^+ - \eta^-)'(z)^2` in the first integral too:
-only constant odds are free, and odds may stop rising (``Decoded.constant``).
+Two further decodings show what this model cannot. Where the symbols tell little, log-odds
+go on in a line, even if rates stop rising: with :math:`(\eta^+ - \eta^-)'(z)^2` in the
+first integral only constant odds are free. A heap of scores at 0 or 1 is no smooth
+density: where an end bin holds a tenth of all examples its level is left free, and the
+smooth level is kept beside it. An interval reaches as far as either other value, on its
+side.
 
-Many scores at exactly 0 or 1 are a heap that no smooth density has, and the symbols are
-too noisy to show it. So where an end bin holds a tenth of all examples the level of that bin
-is left free, and what the level would be were it smooth is kept beside it
-(``Decoded.smooth``). An interval reaches as far as either other value, on its side.
-
-The decoder uses the released total only, so it costs no privacy, and it is
-deterministic. The rate of positives is never forced to rise with the score.
+The decoder is deterministic and uses the released total only, so it costs no privacy. The
+rate of positives is never forced to rise with the score.
 """
 
 from __future__ import annotations
@@ -43,8 +39,8 @@ from discreet.arrays import BoolArray, FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.arc import CircularArc
+from discreet.noise.mechanism import NoisyCounts
 from discreet.statistic.observed import BinCovariance
-from discreet.statistic.protocol import BinCounts
 
 INFLATION: Final = 1.1
 """Factor on standard deviations, measured: the fit takes its smoothness as known."""
@@ -100,14 +96,20 @@ class Tally(NamedTuple):
 class DecodedNoise:
     """The errors of decoded counts: close to normal, correlated over all cells.
 
-    Beside the covariance it keeps what was sent, so that a fit may ask how much worse
-    other counts would explain it.
+    A fit may ask how much worse other counts would explain what was sent (``tally``).
     """
 
     matrix: FloatArray
     tally: Tally
     otherwise: tuple[FloatVector, ...] = ()
-    """Counts that another smoothness finds in what was sent, where that may matter."""
+    """Counts that another smoothness finds in what was sent: those of odds that may stop
+    rising, then those of a density that is smooth up to its ends, where one was not."""
+
+    @property
+    def class_sd(self) -> float:
+        """Standard deviation of either class total; their sum is public."""
+        bins = len(self.matrix) // 2
+        return math.sqrt(float(self.matrix[bins:, bins:].sum()))
 
     @property
     def scale(self) -> float:
@@ -143,66 +145,14 @@ class DecodedNoise:
         return lost
 
 
-@dataclass(frozen=True, eq=False)
-class Decoded:
-    r"""Estimated counts of the pooled examples, and how far to trust them.
+def decode(total: IntVector, arc: CircularArc) -> NoisyCounts:
+    r"""Estimate the class-by-bin counts behind the tally of all symbols.
 
-    ``covariance`` (negatives' bins, then positives') is that of the error about
-    the pooled examples' own counts: the privacy noise and what smoothing hides,
-    without the sampling of the examples. ``inside_pairs`` estimates
-    :math:`\sum_b p_b n_b/(2PN)`, the most that binning can move the AUC.
+    The noise's covariance is that of the error about the pooled examples' own counts: the
+    privacy noise and what smoothing hides, without the sampling of the examples. The
+    estimate is refused where the smaller class is not told apart from nothing, and has a
+    note where :math:`\sum_b p_b n_b/(2PN)`, the most that binning can move the AUC, is large.
     """
-
-    counts: BinCounts
-    covariance: FloatArray
-    inside_pairs: float
-    tally: Tally
-    constant: BinCounts
-    """The counts if odds stop rising where the symbols tell little."""
-    smooth: BinCounts | None = None
-    """The counts as a density that is smooth up to its ends has them, where an end bin
-    is so full that its level was left free."""
-
-    @property
-    def class_sd(self) -> float:
-        """Standard deviation of either class total; their sum is public."""
-        bins = self.counts.positives.size
-        return math.sqrt(float(self.covariance[bins:, bins:].sum()))
-
-    @property
-    def refusal(self) -> str | None:
-        """Refuse where the smaller class is not told apart from nothing."""
-        smaller = min(float(counts.sum()) for counts in self.counts)
-        if smaller >= LEAST_SDS * self.class_sd:
-            return None
-        return (
-            f"too little data for this epsilon: the smaller class is about "
-            f"{smaller:.0f} +- {self.class_sd:.0f} examples, and a usable result "
-            f"needs {LEAST_SDS:g} times its noise; ask more clients or raise epsilon"
-        )
-
-    @property
-    def warning(self) -> str | None:
-        """Warn when the bins do not suit the scores."""
-        if self.inside_pairs <= MOST_TIED:
-            return None
-        return (
-            f"pairs inside bins may move the AUC by {self.inside_pairs:.2f}: the scores "
-            "sit in few bins (ties, or scores that are not probabilities), where this "
-            "decoder is no better than unary encoding; use reference edges"
-        )
-
-    @property
-    def noise(self) -> DecodedNoise:
-        """The distribution of the error, for error bars."""
-        others = tuple(
-            np.concatenate(o) for o in (self.constant, self.smooth) if o is not None
-        )
-        return DecodedNoise(self.covariance, self.tally, others)
-
-
-def decode(total: IntVector, arc: CircularArc) -> Decoded:
-    """Estimate the class-by-bin counts behind the tally of all symbols."""
     edges = arc.edges
     if len(edges) < 4:
         raise PlanError(f"the decoder needs 4 bins or more, got {len(edges)}")
@@ -211,30 +161,47 @@ def decode(total: IntVector, arc: CircularArc) -> Decoded:
     if not total.any():
         raise ReleaseError("no client sent a symbol; there is nothing to decode")
     places = _places(edges)
-    likelihood = _Likelihood(
-        total.astype(np.float64),
-        arc.channel(),
-        np.tile(np.log(np.diff(places) * len(edges)), 2),
-    )
+    tally = Tally(total.astype(np.float64), arc.channel())
+    offset = np.tile(np.log(np.diff(places) * len(edges)), 2)
+    likelihood = _Likelihood(tally, offset)
     centres: FloatVector = (places[1:] + places[:-1]) / 2
     fit = _maximise(likelihood, centres, _LINE, slice(None))
-    smooth, kept = None, slice(None)
+    smooth, kept = [], slice(None)
     ends = fit.cells.reshape(2, -1).sum(axis=0)[[0, -1]] >= _HEAP
     if ends.any() and len(edges) >= _FEWEST_HEAPED:
-        smooth = likelihood.counts(fit)
+        smooth.append(likelihood.clients * fit.cells)
         kept = slice(int(ends[0]), len(edges) - int(ends[1]))
         fit = _maximise(likelihood, centres, _LINE, kept)
-    other = _maximise(likelihood, centres, _CONSTANT, kept)
-    counts = likelihood.counts(fit)
-    pairs = 2 * counts.negatives.sum() * counts.positives.sum()
-    return Decoded(
-        counts,
-        INFLATION**2 * _error_covariance(likelihood, fit),
-        float(counts.negatives @ counts.positives / pairs),
-        Tally(likelihood.seen, likelihood.channel),
-        likelihood.counts(other),
-        smooth,
+    constant = _maximise(likelihood, centres, _CONSTANT, kept)
+    counts = likelihood.clients * fit.cells
+    matrix = INFLATION**2 * _error_covariance(likelihood, fit)
+    others = (likelihood.clients * constant.cells, *smooth)
+    noise = DecodedNoise(matrix, tally, others)
+    return NoisyCounts(counts, noise, _refusal(counts, noise), _notes(counts))
+
+
+def _refusal(counts: FloatVector, noise: DecodedNoise) -> str | None:
+    smaller = min(float(half.sum()) for half in np.split(counts, 2))
+    if smaller >= LEAST_SDS * noise.class_sd:
+        return None
+    return (
+        f"too little data for this epsilon: the smaller class is about "
+        f"{smaller:.0f} +- {noise.class_sd:.0f} examples, and a usable result "
+        f"needs {LEAST_SDS:g} times its noise; ask more clients or raise epsilon"
     )
+
+
+def _notes(counts: FloatVector) -> tuple[str, ...]:
+    negatives, positives = np.split(counts, 2)
+    tied = float(negatives @ positives / (2 * negatives.sum() * positives.sum()))
+    if tied <= MOST_TIED:
+        return ()
+    warning = (
+        f"pairs inside bins may move the AUC by {tied:.2f}: the scores "
+        "sit in few bins (ties, or scores that are not probabilities), where this "
+        "decoder is no better than unary encoding; use reference edges"
+    )
+    return (warning,)
 
 
 def _places(edges: Edges) -> FloatVector:
@@ -289,35 +256,29 @@ def _derivative(x: FloatVector, order: int) -> FloatArray:
 class _Likelihood:
     """Multinomial counts of symbols through a known channel."""
 
-    seen: FloatVector
-    channel: FloatArray
+    tally: Tally
     offset: FloatVector
 
     @property
     def clients(self) -> float:
-        return float(self.seen.sum())
+        return float(self.tally.seen.sum())
 
     def cells(self, eta: FloatVector) -> FloatVector:
         raised = np.exp(eta + self.offset - (eta + self.offset).max())
         shares: FloatVector = raised / raised.sum()
         return shares
 
-    def counts(self, fit: _CellFit) -> BinCounts:
-        return BinCounts(*np.split(self.clients * fit.cells, 2))
-
-    def value(self, cells: FloatVector) -> float:
-        return float(self.seen @ np.log(cells @ self.channel))
-
     def scores(self, cells: FloatVector) -> FloatArray:
         r"""Return :math:`\partial \log g_o/\partial \eta_x`, a column a symbol."""
-        symbols = cells @ self.channel
-        each: FloatArray = cells[:, None] * (self.channel / symbols - 1)
+        channel = self.tally.channel
+        each: FloatArray = cells[:, None] * (channel / (cells @ channel) - 1)
         return each
 
     def information(self, cells: FloatVector) -> FloatArray:
         """Return Fisher's information about eta."""
         each = self.scores(cells)
-        matrix: FloatArray = (each * (self.clients * (cells @ self.channel))) @ each.T
+        expected = self.clients * (cells @ self.tally.channel)
+        matrix: FloatArray = (each * expected) @ each.T
         return matrix
 
 
@@ -344,7 +305,7 @@ def _maximise(
         # A trace of the identity: eta is free up to a constant.
         curvature += 1e-9 * np.trace(curvature) / eta.size * identity
         spread: FloatArray = np.linalg.inv(curvature).astype(np.float64, copy=False)
-        gradient: FloatVector = each @ likelihood.seen - penalty @ eta
+        gradient: FloatVector = each @ likelihood.tally.seen - penalty @ eta
         move = _climb(likelihood, penalty, eta, spread @ gradient)
         eta = eta + move
         cells = likelihood.cells(eta)
@@ -366,7 +327,8 @@ def _climb(
     """Shorten a step until it does not lead down; no step if none is found."""
 
     def height(at: FloatVector) -> float:
-        return likelihood.value(likelihood.cells(at)) - float(at @ penalty @ at) / 2
+        value = float(likelihood.tally.value(likelihood.cells(at)))
+        return value - float(at @ penalty @ at) / 2
 
     # A cell's share changes by no more than e^2 = 7.4 in one step.
     move = move * (2.0 / max(2.0, float(np.abs(move - move.mean()).max())))
@@ -410,7 +372,7 @@ def _error_covariance(likelihood: _Likelihood, fit: _CellFit) -> FloatArray:
     smoother's variance, Marra and Wood 2012); and the part of the sample's own
     scatter :math:`J/M` that the fit does not follow.
     """
-    f, channel, clients = fit.cells, likelihood.channel, likelihood.clients
+    f, channel, clients = fit.cells, likelihood.tally.channel, likelihood.clients
     symbols = f @ channel
     jacobian = np.diag(f) - np.outer(f, f)
     through = jacobian @ np.linalg.inv(likelihood.information(f) + fit.penalty)

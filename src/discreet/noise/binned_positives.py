@@ -27,8 +27,8 @@ from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.noise.coins import bernoulli_logistic, stretched
 from discreet.noise.laplace import discrete_laplace
-from discreet.noise.mechanism import NoisyCounts
-from discreet.privacy.loss import Loss, PureDP
+from discreet.noise.mechanism import BudgetMechanism, NoisyCounts
+from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import LABEL, Sensitivity
 from discreet.statistic.observed import BinCovariance
 
@@ -40,13 +40,13 @@ SENSITIVITY = Sensitivity(l1=1, l2_squared=1, linf=1, unit=LABEL)
 
 
 @dataclass(frozen=True, slots=True)
-class BinnedPositives:
+class BinnedPositives(BudgetMechanism):
     """A site's class histogram with public bin totals and private labels.
 
-    Sent are five numbers a bin, which add up over sites: negatives and positives of
+    Five numbers a bin are sent, which add up over sites: negatives and positives of
     bins with two examples or more, whose noise is equal and opposite; negatives and
-    positives of bins with one, its label flipped; and whether the bin is of the
-    first kind, so that the reader of a sum knows how much noise is in it.
+    positives of bins with one, its label flipped; and whether the bin is crowded, from
+    which follows how much noise is in a sum.
     """
 
     budget: PureDP
@@ -74,10 +74,6 @@ class BinnedPositives:
         rest = np.where(crowded, totals, 0) - noisy
         parts = [rest, noisy, alone - flipped, flipped, crowded.astype(np.int64)]
         return np.concatenate(parts)
-
-    def loss(self) -> Loss:
-        """The whole budget, in each evaluation."""
-        return self.budget
 
     def sent(self, cells: int) -> int:
         """Five numbers a bin, for a histogram of two classes."""

@@ -35,11 +35,10 @@ _BLOCK: Final = 8
 def stretched(entropy: Entropy) -> Entropy:
     """Draw a 256-bit seed and return its AES-256-CTR keystream.
 
-    Exact sampling needs many bytes, and asking the operating system for each of them
-    takes most of the time. Its generator is itself a stretched seed (of ChaCha20), so
-    the only further assumption is that AES is a pseudorandom function. The key is fresh
-    and lives as long as one call of a mechanism: it is never stored, and a retry resends
-    the stored answer.
+    Exact sampling needs more bytes than the operating system gives quickly. Its generator
+    is itself a stretched seed (of ChaCha20), so the only further assumption is that AES is
+    a pseudorandom function. The key is fresh and never stored: it lives as long as one
+    call of a mechanism, and a retry resends the stored answer.
     """
     keystream = Cipher(algorithms.AES256(entropy(32)), modes.CTR(bytes(16))).encryptor()
 
@@ -91,21 +90,17 @@ def bernoulli(probability: Fraction, size: int, entropy: Entropy) -> BoolVector:
 
 
 def bernoulli_exp(
-    numerator: NDArray[np.uint64], denominator: int, entropy: Entropy
+    numerator: NDArray[np.uint64], denominator: int, entropy: Entropy, *, first: int = 1
 ) -> BoolVector:
     r"""Flip coins that are true with probability :math:`e^{-n/d}`, n <= d.
 
     Von Neumann's series, Algorithm 1 of Canonne, Kamath and Steinke (2020):
     draw K, the first k at which a coin of probability :math:`n/(dk)` fails;
     K is odd with probability :math:`e^{-n/d}`.
+
+    With n = d, starting at k = 3, K is odd with probability
+    :math:`1 - \frac1{3} + \frac1{3\cdot4} - \dots = 2/e`.
     """
-    return _fails_at_odd(numerator, denominator, 1, entropy)
-
-
-def _fails_at_odd(
-    numerator: NDArray[np.uint64], denominator: int, first: int, entropy: Entropy
-) -> BoolVector:
-    """Say where the first k, from ``first`` on, at which a coin n/(dk) fails is odd."""
     odd = np.zeros(numerator.shape, dtype=np.bool_)
     todo = np.arange(numerator.size)
     k = first
@@ -132,8 +127,8 @@ def bernoulli_exp_ratio(
     return _all_succeed(result, whole, lambda _, size: _one_over_e(size, entropy))
 
 
-def _one_over_e(size: int, entropy: Entropy) -> BoolVector:
-    return bernoulli_exp(np.ones(size, dtype=np.uint64), 1, entropy)
+def _one_over_e(size: int, entropy: Entropy, *, first: int = 1) -> BoolVector:
+    return bernoulli_exp(np.ones(size, dtype=np.uint64), 1, entropy, first=first)
 
 
 def geometric_e(size: int, entropy: Entropy) -> IntVector:
@@ -161,16 +156,9 @@ def _all_succeed(
 
 
 def bernoulli_two_over_e(power: IntVector, entropy: Entropy) -> BoolVector:
-    r"""Flip coins of probability :math:`(2/e)^{power}`, one 2/e coin at a time.
-
-    :math:`2/e = 1 - \frac1{3} + \frac1{3\cdot4} - \dots`: with K the first k >= 3
-    at which a coin of probability 1/k fails, K is odd with probability 2/e.
-    """
-
-    def flip(_: int, size: int) -> BoolVector:
-        return _fails_at_odd(np.ones(size, dtype=np.uint64), 1, 3, entropy)
-
-    return _all_succeed(np.ones(power.size, dtype=np.bool_), power, flip)
+    r"""Flip coins of probability :math:`(2/e)^{power}`, one 2/e coin at a time."""
+    every = np.ones(power.size, dtype=np.bool_)
+    return _all_succeed(every, power, lambda _, n: _one_over_e(n, entropy, first=3))
 
 
 def bernoulli_logistic(exponent: Fraction, size: int, entropy: Entropy) -> BoolVector:
@@ -219,7 +207,9 @@ def poisson(mean: Fraction, size: int, entropy: Entropy) -> IntVector:
     result = np.zeros(size, dtype=np.int64)
     if rest:
         above = math.ceil(rest)
-        result += _thin(_poisson_block(above, size, entropy), rest / above, entropy)
+        owners = np.repeat(np.arange(size), _poisson_block(above, size, entropy))
+        kept = owners[bernoulli(rest / above, owners.size, entropy)]
+        result += np.bincount(kept, minlength=size)
     for start in range(0, size * blocks, _CHUNK):
         cells = np.arange(start, min(start + _CHUNK, size * blocks)) // blocks
         np.add.at(result, cells, _poisson_block(_BLOCK, cells.size, entropy))
@@ -257,12 +247,3 @@ def _poisson_block(mean: int, size: int, entropy: Entropy) -> IntVector:
         accepted = _all_succeed(np.ones(tail.size, dtype=np.bool_), beyond, falling)
         todo = tail[~accepted]
     return result
-
-
-def _thin(counts: IntVector, keep: Fraction, entropy: Entropy) -> IntVector:
-    """Keep each counted point with a rational probability."""
-    if keep == 1:
-        return counts
-    owners = np.repeat(np.arange(counts.size), counts)
-    kept = bernoulli(keep, owners.size, entropy)
-    return np.bincount(owners[kept], minlength=counts.size).astype(np.int64)

@@ -14,7 +14,7 @@ from discreet.entropy import Entropy
 from discreet.errors import PlanError
 from discreet.noise.coins import bernoulli_exp, fair, geometric_e, stretched, uniform
 from discreet.noise.mechanism import AdditiveNoise, IndependentNoise
-from discreet.privacy.loss import Loss, PureDP
+from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Sensitivity
 
 MAX_TERM: Final = 2**40
@@ -102,10 +102,6 @@ class DiscreteLaplace(AdditiveNoise):
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Return the counts with noise."""
         return exact + discrete_laplace(self.scale, exact.size, stretched(entropy))
-
-    def loss(self) -> Loss:
-        """The whole budget, once."""
-        return self.budget
 
     def noise(self, contributors: int) -> LaplaceNoise:
         """One contributor's noise; a sum of several is wider."""

@@ -42,20 +42,22 @@ class Mechanism(Protocol):
         """Turn the revealed total into an unbiased estimate of the exact sum."""
 
 
-class AdditiveNoise(ABC):
-    """Noise of mean zero added to each count: as many numbers, nothing to undo."""
+class BudgetMechanism(Mechanism, ABC):
+    """A mechanism of which one use costs the whole budget, however often it is read."""
+
+    budget: Loss
 
     def sent(self, cells: int) -> int:
         """One number a count."""
         return cells
 
-    @abstractmethod
-    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
-        """Return the vector with this site's noise."""
-
-    @abstractmethod
     def loss(self) -> Loss:
-        """Return what one use costs."""
+        """The whole budget: of the revealed sum, or of each client's message."""
+        return self.budget
+
+
+class AdditiveNoise(BudgetMechanism):
+    """Noise of mean zero added to each count: as many numbers, nothing to undo."""
 
     @abstractmethod
     def noise(self, contributors: int) -> NoiseDistribution:
@@ -153,10 +155,9 @@ class ExactSum(AdditiveNoise):
 
 @dataclass(frozen=True, slots=True)
 class BlockMechanism(AdditiveNoise):
-    """Each block is released by its own mechanism; their losses add up.
+    """Each block is released by its own mechanism, with a share of the budget.
 
-    Basic composition: blocks of one vector about the same people, each with a share of
-    the budget, cost what their shares add up to.
+    Basic composition: the blocks are about the same people, and their losses add up.
     """
 
     budget: Loss
@@ -168,10 +169,6 @@ class BlockMechanism(AdditiveNoise):
         blocks = np.split(exact, np.cumsum(self.sizes)[:-1])
         both = zip(self.mechanisms, blocks, strict=True)
         return np.concatenate([m.protect(b, entropy=entropy) for m, b in both])
-
-    def loss(self) -> Loss:
-        """The whole budget."""
-        return self.budget
 
     def noise(self, contributors: int) -> BlockNoise:
         """Return the distribution of each block's noise."""

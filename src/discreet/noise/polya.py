@@ -36,7 +36,7 @@ from discreet.noise.mechanism import (
     check_contributors,
     check_honest,
 )
-from discreet.privacy.loss import Loss, PureDP
+from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Sensitivity
 
 _CHUNK: Final = 1 << 16
@@ -183,10 +183,6 @@ class PolyaShares(AdditiveNoise):
             self.gamma, self.honest, exact.size, stretched(entropy)
         )
         return exact + share
-
-    def loss(self) -> Loss:
-        """The whole budget, once, for the revealed sum."""
-        return self.budget
 
     def noise(self, contributors: int) -> PolyaNoise:
         """Return the distribution of the noise in a sum of that many shares."""

@@ -20,8 +20,8 @@ import numpy as np
 from discreet.arrays import CodeVector, FloatArray, FloatVector, IntVector
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
-from discreet.noise.mechanism import NoisyCounts
-from discreet.privacy.loss import Loss, PureDP
+from discreet.noise.mechanism import BudgetMechanism, NoisyCounts
+from discreet.privacy.loss import PureDP
 from discreet.statistic.observed import BinCovariance
 
 _BITS: Final = 128
@@ -64,7 +64,7 @@ def flip_threshold(epsilon: Fraction) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class RandomizedResponse:
+class RandomizedResponse(BudgetMechanism):
     r"""Flip each label with probability rho = 1/(1 + e^epsilon), once and for all.
 
     Pure epsilon-DP for one flipped label, of each message on its own: nobody
@@ -105,14 +105,6 @@ class RandomizedResponse:
         drawn = (int.from_bytes(d[: _BITS // 8], "big") for d in digests)
         flips = np.fromiter((number < threshold for number in drawn), np.bool_)
         return np.where(flips, 1 - labels, labels).astype(np.int64)
-
-    def loss(self) -> Loss:
-        """The whole budget, once, for any number of uses of the same flips."""
-        return self.budget
-
-    def sent(self, cells: int) -> int:
-        """One number a count."""
-        return cells
 
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Refuse: fresh flips of the same labels would average out."""

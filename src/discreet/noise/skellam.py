@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from discreet.noise.mechanism import (
     check_contributors,
     check_honest,
 )
-from discreet.privacy.loss import ApproxDP, Loss
+from discreet.privacy.loss import ApproxDP
 from discreet.privacy.unit import Sensitivity
 
 ORDERS: Final[FloatVector] = np.unique(np.round(np.geomspace(2, 1e6, 4000)))
@@ -56,13 +56,6 @@ class SymmetricTable(IndependentNoise):
     def __post_init__(self) -> None:
         if self.probabilities.ndim != 1 or self.probabilities.size % 2 == 0:
             raise InputError("a symmetric table has a middle")
-
-    @classmethod
-    def from_log_weights(cls, logs: FloatVector) -> Self:
-        """Normalise the log weights of 0, 1, 2, ... and mirror them."""
-        half = np.exp(logs - logs.max())
-        full = np.concatenate([half[:0:-1], half])
-        return cls(_trimmed(full / full.sum()))
 
     @property
     def reach(self) -> int:
@@ -100,12 +93,6 @@ class SymmetricTable(IndependentNoise):
         return drawn
 
 
-def _trimmed(table: FloatVector) -> FloatVector:
-    """Cut negligible cells off both ends."""
-    beyond = int(np.argmax(table > _NEGLIGIBLE))  # the first cell that counts
-    return table[beyond : table.size - beyond]
-
-
 @lru_cache(maxsize=64)
 def skellam_table(variance: Fraction) -> SymmetricTable:
     r"""Return the probabilities of the Skellam distribution.
@@ -121,7 +108,12 @@ def skellam_table(variance: Fraction) -> SymmetricTable:
         ratio = 1.0 / (2.0 * k / v + ratio)
         if k < reach:
             logs[k] = math.log(ratio)
-    return SymmetricTable.from_log_weights(np.cumsum(logs))
+    weights = np.cumsum(logs)
+    half = np.exp(weights - weights.max())
+    full = np.concatenate([half[:0:-1], half])
+    table = full / full.sum()
+    beyond = int(np.argmax(table > _NEGLIGIBLE))  # the first cell that counts
+    return SymmetricTable(table[beyond : table.size - beyond])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +148,6 @@ class SkellamShares(AdditiveNoise):
     def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
         """Return the counts with this site's share of the noise."""
         return exact + skellam(self.variance, exact.size, stretched(entropy))
-
-    def loss(self) -> Loss:
-        """The whole budget, once, for the revealed sum."""
-        return self.budget
 
     def noise(self, contributors: int) -> SymmetricTable:
         """Return the distribution of the noise in a sum of that many shares."""

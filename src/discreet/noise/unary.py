@@ -17,8 +17,8 @@ from discreet.data.edges import Edges
 from discreet.entropy import Entropy
 from discreet.errors import InputError, ReleaseError
 from discreet.noise.coins import bernoulli_logistic, fair, stretched, uniform
-from discreet.noise.mechanism import NoisyCounts
-from discreet.privacy.loss import Loss, PureDP
+from discreet.noise.mechanism import BudgetMechanism, NoisyCounts
+from discreet.privacy.loss import PureDP
 from discreet.statistic.hierarchy import Hierarchy, LevelNoise
 from discreet.statistic.observed import BinCovariance
 
@@ -45,15 +45,6 @@ class UnaryEncoding:
         """The probability q that a bit of another cell is 1."""
         return 1.0 / (math.exp(self.budget.epsilon) + 1.0)
 
-    def protect(self, exact: IntVector, *, entropy: Entropy) -> IntVector:
-        """Return one client's noisy bits; ``exact`` has at most a single 1."""
-        if not np.isin(exact, (0, 1)).all() or exact.sum() > 1:
-            raise InputError("a client of unary encoding holds at most 1 example")
-        own = np.flatnonzero(exact)
-        cell = int(own[0]) if own.size else -1
-        clients = self.encode(np.array([cell]), cells=exact.size, entropy=entropy)
-        return clients.reshape(-1)
-
     def encode(
         self, own_cells: IntVector, *, cells: int, entropy: Entropy
     ) -> IntVector:
@@ -77,10 +68,6 @@ class UnaryEncoding:
             some = own_cells[start : start + chunk]
             total += self.encode(some, cells=cells, entropy=entropy).sum(axis=0)
         return total
-
-    def loss(self) -> Loss:
-        """The whole budget, once a client."""
-        return self.budget
 
     def decode(self, total: IntVector, contributors: int) -> FloatVector:
         r"""Return the unbiased counts :math:`(t - nq)/(1/2 - q)`."""
@@ -157,7 +144,7 @@ def simulate_unary(
 
 
 @dataclass(frozen=True, slots=True)
-class UnaryReports:
+class UnaryReports(BudgetMechanism):
     """The sum of the clients' noisy bits, and how many clients there were.
 
     Each example is a client's only one and is encoded on its own. The number of
@@ -177,10 +164,6 @@ class UnaryReports:
         )
         return np.append(bits, own.size)
 
-    def loss(self) -> Loss:
-        """The whole budget, once a client."""
-        return self.budget
-
     def sent(self, cells: int) -> int:
         """One number a cell, and the number of clients."""
         return cells + 1
@@ -195,7 +178,7 @@ class UnaryReports:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelReports:
+class LevelReports(BudgetMechanism):
     """The sums of the clients' noisy bits a level, and the clients a level.
 
     Pure epsilon-DP for one replaced example, of each message on its own: the level
@@ -220,7 +203,7 @@ class LevelReports:
 
     def _level(self, level: int, cells: IntVector, entropy: Entropy) -> IntVector:
         """Return the summed bits of the clients of one level (0 is the top)."""
-        width = self.tree.branching ** (level + 1)
+        width = self.tree.widths[level]
         below = len(self.tree.edges) // width
         label, leaf = np.divmod(cells, len(self.tree.edges))
         return UnaryEncoding(self.budget).summed(
@@ -229,10 +212,6 @@ class LevelReports:
             chunk=_LEVEL_CHUNK,
             entropy=entropy,
         )
-
-    def loss(self) -> Loss:
-        """The whole budget, once a client."""
-        return self.budget
 
     def sent(self, cells: int) -> int:
         """One number a node, and a number of clients a level."""
@@ -248,8 +227,8 @@ class LevelReports:
             )
         everyone, encoding = float(clients.sum()), UnaryEncoding(self.budget)
         parts, variances, start = [], [], 0
-        for level, heard in enumerate(clients.tolist()):
-            stop = start + 2 * self.tree.branching ** (level + 1)
+        for width, heard in zip(self.tree.widths, clients.tolist(), strict=True):
+            stop = start + 2 * width
             factor = everyone / heard
             parts.append(encoding.decode(total[start:stop], heard) * factor)
             empty = encoding.noise(heard).covariance(np.zeros(2)).negatives[0]

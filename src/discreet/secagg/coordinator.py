@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -36,12 +36,7 @@ from discreet.secagg.errors import (
     TooFewSitesError,
     UnsignedError,
 )
-from discreet.secagg.keys import (
-    NONCE_SIZE,
-    WeakKeyError,
-    check_strong,
-    signature_holds,
-)
+from discreet.secagg.keys import NONCE_SIZE, PROBE, WeakKeyError, signature_holds
 from discreet.secagg.masks import Dealt, MaskedSum, unmask
 from discreet.secagg.messages import (
     Advert,
@@ -66,6 +61,11 @@ from discreet.secagg.terms import (
 )
 
 MessageT = TypeVar("MessageT", bound=BinaryMessage)
+KeptT = TypeVar("KeptT")
+AnswerT = TypeVar(
+    "AnswerT",
+    bound=SealedShares | MaskedVector | Confirmation | Withdrawal | RevealedShares,
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class CollectingAdverts:
             raise FaultySiteError(site, "advertised a key that is already taken")
         try:
             for key in keys:
-                check_strong(key)
+                PROBE.with_peer(key)
         except WeakKeyError as error:
             raise FaultySiteError(site, "advertised a key of low order") from error
         self._check_signature(site, advert)
@@ -133,8 +133,7 @@ class CollectingAdverts:
         least = self.terms.least_sites
         if len(self.adverts) < least:
             raise TooFewSitesError("advertise", len(self.adverts), least)
-        signed = self.terms.identities is not None
-        everybody = KeyRoster.of(self.adverts, signed=signed)
+        everybody = KeyRoster.of(self.adverts, signed=self.terms.identities is not None)
         return [
             (
                 CollectingShares(Roll(self.terms, self.nonce, group, everybody)),
@@ -156,19 +155,41 @@ class CollectingAdverts:
             raise FaultySiteError(site, "did not sign its keys")
 
 
-class CollectingShares:
+class _Round(Generic[KeptT]):
+    """A round once the roster is closed: what each site's answer leaves, by site."""
+
+    def __init__(self, roll: Roll, expected: Container[int]) -> None:
+        self.roll = roll
+        self.heard: dict[int, KeptT] = {}
+        self._expected = expected
+        self._use = SingleUse()
+
+    def _read(self, kind: type[AnswerT], site: int, raw: bytes) -> AnswerT:
+        """Read an answer that is due, of this session."""
+        message = _read(kind, site, raw, self._expected, self.heard)
+        if message.session != self.roll.session:
+            raise FaultySiteError(site, "answered for another session")
+        return message
+
+    def _close(self, during: str) -> tuple[int, ...]:
+        """End the round and return who has answered, if they are enough."""
+        self._use.spend(self)
+        needed = self.roll.terms.min_survivors
+        if len(self.heard) < needed:
+            raise TooFewSitesError(during, len(self.heard), needed)
+        return tuple(sorted(self.heard))
+
+
+class CollectingShares(_Round[SealedShares]):
     """Waits for the encrypted shares."""
 
     def __init__(self, roll: Roll) -> None:
-        self.roll = roll
-        self.shares: dict[int, SealedShares] = {}
         self._listed = frozenset(roll.roster.sites)
-        self._use = SingleUse()
+        super().__init__(roll, self._listed)
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take the shares that one site deals."""
-        message = _read(SealedShares, site, raw, self._listed, self.shares)
-        _same_session(site, self.roll.session, message.session)
+        message = self._read(SealedShares, site, raw)
         holders = message.boxes.keys()
         if site in holders or not holders <= self._listed:
             raise FaultySiteError(site, "dealt shares to itself or to an unlisted site")
@@ -177,57 +198,43 @@ class CollectingShares:
             raise FaultySiteError(
                 site, f"dealt to {len(holders)} holders, not to {degree}"
             )
-        self.shares[site] = message
-
-    @property
-    def heard(self) -> dict[int, bytes]:
-        """Who has shared."""
-        return dict.fromkeys(self.shares, b"")
+        self.heard[site] = message
 
     def advance(
-        self, heard: Mapping[int, bytes] | None = None
+        self, everywhere: Mapping[int, Any] | None = None
     ) -> tuple[CollectingMasked, dict[int, bytes]]:
-        """Deliver to each sharer who shared and what was dealt to it.
-
-        ``heard`` is what all groups have heard, where their lists run over all.
-        """
-        self._use.spend(self)
-        _enough(self.roll.terms, "share", len(self.shares))
-        sharers = tuple(sorted(self.shares))
+        """Deliver to each sharer who shared and what was dealt to it."""
+        sharers = self._close("share")
         boxes: dict[int, dict[int, bytes]] = {site: {} for site in sharers}
         for dealer in sharers:
-            for holder, box in self.shares[dealer].boxes.items():
+            for holder, box in self.heard[dealer].boxes.items():
                 if holder in boxes:
                     boxes[holder][dealer] = box
-        listed = tuple(sorted({*sharers, *(heard or ())}))
+        listed = tuple(sorted({*sharers, *(everywhere or ())}))
         deliveries = {
             site: BoxDelivery(self.roll.session, listed, boxes[site]).encode()
             for site in sharers
         }
         dealt = Dealt(
-            {site: tuple(self.shares[site].boxes) for site in sharers},
-            {site: self.shares[site].commitment for site in sharers},
+            {site: tuple(self.heard[site].boxes) for site in sharers},
+            {site: self.heard[site].commitment for site in sharers},
         )
         return CollectingMasked(self.roll, dealt, listed), deliveries
 
 
-class CollectingMasked:
-    """Adds the masked vectors as they come."""
+class CollectingMasked(_Round[Mapping[int, bytes]]):
+    """Adds the masked vectors as they come; keeps each site's receipts."""
 
     def __init__(self, roll: Roll, dealt: Dealt, sharers: tuple[int, ...]) -> None:
-        self.roll = roll
+        super().__init__(roll, dealt.holders)
         self.dealt = dealt
         self.sharers = sharers
         self.words = np.zeros(roll.terms.length, dtype=np.uint64)
-        self.survivors: set[int] = set()
-        self.receipts: dict[int, Mapping[int, bytes]] = {}
         self._dealers = dealt.to_holder() if roll.receipted else {}
-        self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Add one site's masked vector."""
-        message = _read(MaskedVector, site, raw, self.dealt.holders, self.survivors)
-        _same_session(site, self.roll.session, message.session)
+        message = self._read(MaskedVector, site, raw)
         length = self.roll.terms.length
         if message.words.size != length:
             raise FaultySiteError(
@@ -236,134 +243,98 @@ class CollectingMasked:
         if message.receipts.keys() != self._dealers.get(site, frozenset()):
             raise FaultySiteError(site, "returned other receipts than it owes")
         self.words += message.words
-        self.survivors.add(site)
-        self.receipts[site] = message.receipts
-
-    @property
-    def heard(self) -> dict[int, bytes]:
-        """Who has sent a masked vector."""
-        return dict.fromkeys(self.survivors, b"")
+        self.heard[site] = message.receipts
 
     def advance(
-        self, heard: Mapping[int, bytes] | None = None
+        self, everywhere: Mapping[int, Any] | None = None
     ) -> tuple[CollectingConfirmations | CollectingRevealed, dict[int, bytes]]:
-        """Tell the survivors who survived; with identities, ask them to sign it.
-
-        ``heard`` is what all groups have heard, where their lists run over all.
-        """
-        self._use.spend(self)
-        _enough(self.roll.terms, "mask", len(self.survivors))
-        survivors = tuple(sorted(self.survivors))
+        """Tell the survivors who survived; with identities, ask them to sign it."""
+        survivors = self._close("mask")
+        masked = MaskedSum(self.roll, self.dealt, frozenset(survivors), self.words)
         session = self.roll.session
-        masked = MaskedSum(
-            session=session,
-            threshold=self.roll.chosen.threshold,
-            roster=self.roll.roster,
-            dealt=self.dealt,
-            survivors=frozenset(survivors),
-            words=self.words,
-        )
         if self.roll.terms.identities is None:
             request = RevealRequest(session, survivors).encode()
-            revealing = CollectingRevealed(self.roll, masked, masked.survivors)
+            revealing = CollectingRevealed(masked, masked.survivors)
             return revealing, dict.fromkeys(survivors, request)
-        listed = tuple(sorted({*survivors, *(heard or ())}))
+        listed = tuple(sorted({*survivors, *(everywhere or ())}))
         surveys = {
             site: Survivors(session, listed, self._returned(site)).encode()
             for site in survivors
         }
-        signing = CollectingConfirmations(self.roll, masked, self.sharers, listed)
-        return signing, surveys
+        return CollectingConfirmations(masked, self.sharers, listed), surveys
 
     def _returned(self, dealer: int) -> dict[int, bytes]:
         """Return what the surviving holders of one site's shares sent back to it."""
         return {
-            holder: self.receipts[holder][dealer]
+            holder: self.heard[holder][dealer]
             for holder in self.dealt.holders[dealer]
-            if dealer in self.receipts.get(holder, ())
+            if dealer in self.heard.get(holder, ())
         }
 
 
-class CollectingConfirmations:
+class CollectingConfirmations(_Round[bytes]):
     """Waits for the survivors' signatures on who shared and who survived.
 
     ``withdrawals`` are those of sites that never sign; only where everyone must.
     """
 
     def __init__(
-        self,
-        roll: Roll,
-        masked: MaskedSum,
-        sharers: tuple[int, ...],
-        survivors: tuple[int, ...],
+        self, masked: MaskedSum, sharers: tuple[int, ...], survivors: tuple[int, ...]
     ) -> None:
-        self.roll = roll
+        super().__init__(masked.roll, masked.survivors)
         self.masked = masked
         self.survivors = survivors
-        self.signatures: dict[int, bytes] = {}
         self.withdrawals: dict[int, bytes] = {}
-        self._statement = survivor_statement(roll.signing.session, sharers, survivors)
-        self._use = SingleUse()
+        signed = masked.roll.signing.session
+        self._statement = survivor_statement(signed, sharers, survivors)
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take one survivor's signature, or that it never signs."""
-        withdraws = raw[1:2] == bytes([MessageTag.WITHDRAWAL])
         kind: type[Confirmation | Withdrawal] = Confirmation
-        statement, answers = self._statement, self.signatures
+        statement, answers = self._statement, self.heard
+        withdraws = raw[1:2] == bytes([MessageTag.WITHDRAWAL])
         if withdraws and self.roll.terms.everyone_signs:
             kind, answers = Withdrawal, self.withdrawals
             statement = withdrawal_statement(self.roll.signing.session, site)
-        answered = {**self.signatures, **self.withdrawals}
-        message = _read(kind, site, raw, self.masked.survivors, answered)
-        _same_session(site, self.masked.session, message.session)
+        if site in self.withdrawals:
+            raise FaultySiteError(site, "has already answered in this round")
+        message = self._read(kind, site, raw)
         identities = self.roll.terms.identities or {}
         if not signature_holds(identities[site], message.signature, statement):
             raise FaultySiteError(site, "did not sign the survivors that it was told")
         answers[site] = message.signature
 
-    @property
-    def heard(self) -> dict[int, bytes]:
-        """Who has signed, and the signatures."""
-        return self.signatures
-
     def advance(
-        self, heard: Mapping[int, bytes] | None = None
+        self, everywhere: Mapping[int, Any] | None = None
     ) -> tuple[CollectingRevealed, dict[int, bytes]]:
-        """Ask those who signed to unmask, and show them enough signatures.
-
-        ``heard`` is what all groups have heard, where their lists run over all.
-        """
-        self._use.spend(self)
-        signers = sorted(self.signatures)
+        """Ask those who signed to unmask, and show them enough signatures."""
         if self.roll.terms.everyone_signs:
-            shown = {**self.signatures, **(heard or {})}
+            self._use.spend(self)
+            signers = sorted(self.heard)
+            shown = {**self.heard, **(everywhere or {})}
             missing = [site for site in self.survivors if site not in shown]
             if missing:
                 raise UnsignedError(tuple(missing), len(self.survivors))
         else:
-            _enough(self.roll.terms, "confirm", len(signers))
+            signers = sorted(self._close("confirm"))
             needed = self.roll.terms.min_survivors
-            shown = {site: self.signatures[site] for site in signers[:needed]}
-        request = RevealRequest(self.masked.session, self.survivors, shown).encode()
-        following = CollectingRevealed(self.roll, self.masked, frozenset(signers))
+            shown = {site: self.heard[site] for site in signers[:needed]}
+        request = RevealRequest(self.roll.session, self.survivors, shown).encode()
+        following = CollectingRevealed(self.masked, frozenset(signers))
         return following, dict.fromkeys(signers, request)
 
 
-class CollectingRevealed:
+class CollectingRevealed(_Round[RevealedShares]):
     """Waits for the shares that unmask the sum."""
 
-    def __init__(self, roll: Roll, masked: MaskedSum, expected: frozenset[int]) -> None:
-        self.roll = roll
+    def __init__(self, masked: MaskedSum, expected: frozenset[int]) -> None:
+        super().__init__(masked.roll, expected)
         self.masked = masked
-        self.expected = expected
-        self.revealed: dict[int, RevealedShares] = {}
         self._dealers = masked.dealt.to_holder()
-        self._use = SingleUse()
 
     def receive(self, site: int, raw: bytes) -> None:
         """Take the shares that one site reveals."""
-        message = _read(RevealedShares, site, raw, self.expected, self.revealed)
-        _same_session(site, self.masked.session, message.session)
+        message = self._read(RevealedShares, site, raw)
         dealers = self._dealers[site]
         alive = dealers & self.masked.survivors
         if message.seed_shares.keys() != alive:
@@ -373,15 +344,14 @@ class CollectingRevealed:
         shares = (*message.seed_shares.values(), *message.key_shares.values())
         if not all(shamir.is_share(share) for share in shares):
             raise FaultySiteError(site, "revealed numbers that are no shares")
-        self.revealed[site] = message
+        self.heard[site] = message
 
     def advance(self) -> RevealedSum:
         """Reveal the sum of the survivors, or nothing."""
-        self._use.spend(self)
-        _enough(self.roll.terms, "reveal", len(self.revealed))
-        words = unmask(self.masked, self.revealed)
+        self._close("reveal")
+        words = unmask(self.masked, self.heard)
         contributors = tuple(sorted(self.masked.survivors))
-        return RevealedSum(self.masked.session, words.view(np.int64), contributors)
+        return RevealedSum(self.roll.session, words.view(np.int64), contributors)
 
 
 def _read(
@@ -404,16 +374,6 @@ def _read(
         ) from error
 
 
-def _same_session(site: int, expected: bytes, got: bytes) -> None:
-    if got != expected:
-        raise FaultySiteError(site, "answered for another session")
-
-
-def _enough(terms: Terms, during: str, present: int) -> None:
-    if present < terms.min_survivors:
-        raise TooFewSitesError(during, present, terms.min_survivors)
-
-
 _Listing: TypeAlias = CollectingShares | CollectingMasked | CollectingConfirmations
 """The states whose next message lists sites."""
 CoordinatorState: TypeAlias = (
@@ -428,12 +388,15 @@ CoordinatorState: TypeAlias = (
 def advance_all(
     groups: Sequence[CoordinatorState],
 ) -> list[tuple[CoordinatorState, dict[int, bytes]] | RevealedSum]:
-    """Close one round in every group; if one of them cannot go on, none does."""
-    heard: dict[int, bytes] = {}
+    """Close one round in every group; if one of them cannot go on, none does.
+
+    Where everyone signs, lists run over all groups: each is told what all have heard.
+    """
+    everywhere: dict[int, Any] = {}
     for group in groups:
         if isinstance(group, _Listing) and group.roll.terms.everyone_signs:
-            heard |= group.heard
+            everywhere |= group.heard
     return [
-        group.advance(heard) if isinstance(group, _Listing) else group.advance()
+        group.advance(everywhere) if isinstance(group, _Listing) else group.advance()
         for group in groups
     ]

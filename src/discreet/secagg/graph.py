@@ -83,27 +83,15 @@ def parameters(
     >>> parameters(1000, corrupt=100, survivors=700, coordinator="curious")
     Parameters(degree=88, threshold=36)
     """
+    check_counts(sites, corrupt, survivors, coordinator)
     if sites > COMPLETE_UP_TO:
         chosen = sparse(
             sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator
         )
         if chosen is not None:
             return chosen
-    return complete(
-        sites, corrupt=corrupt, survivors=survivors, coordinator=coordinator
-    )
-
-
-def complete(
-    sites: int, *, corrupt: int, survivors: int, coordinator: Adversary
-) -> Parameters:
-    """Everybody holds for everybody, and no chance is involved.
-
-    The threshold is as high as ``survivors`` sites can meet: with fewer the sites
-    refuse to unmask anyway, so nothing is lost, and more corrupt sites than
-    stated are withstood.
-    """
-    check_counts(sites, corrupt, survivors, coordinator)
+    # In a complete graph the threshold is as high as ``survivors`` sites can meet. With
+    # fewer the sites refuse to unmask anyway, and more corrupt sites are withstood.
     return Parameters(sites - 1, survivors - 1)
 
 
@@ -111,7 +99,6 @@ def sparse(
     sites: int, *, corrupt: int, survivors: int, coordinator: Adversary
 ) -> Parameters | None:
     """Find the smallest degree below complete that meets every bound, if any."""
-    check_counts(sites, corrupt, survivors, coordinator)
     union = math.log2(sites)
     others = sites - 1
     for degree in range(2, others):
@@ -209,13 +196,12 @@ def log2_left_out(
 
     A malicious coordinator may keep a site's boxes from its holders, or tell some
     sites of other sharers than the rest. Let A be the honest signers whose vectors
-    are in the sum. Each has t holders in A or among the corrupt, so that A is more
-    than half of the honest sites (:func:`log2_split_malicious`). An honest signer
-    that is not in A has receipts of t holders, of whom all but the corrupt ones
-    mask with it: ``least`` sites with itself, B, none of them in A. Whoever is in A
-    masks with every holder that it chose, and nothing takes off a mask that it has
-    in common with a listed survivor outside A. So nobody in A chose anybody in B,
-    the honest signers outside A included.
+    are in the sum. Each has t holders in A or among the corrupt, so A is more than
+    half of the honest sites (:func:`log2_split_malicious`). An honest signer outside
+    A has receipts of t holders, of whom all but the corrupt ones mask with it:
+    ``least`` sites with itself, B, none of them in A. Whoever is in A masks with
+    every holder that it chose, and nothing takes off a mask that it has in common
+    with a listed survivor outside A. So nobody in A chose anybody in B.
 
     The bound sums over B of b sites and over the s others, who did not sign and so
     number at most sites - survivors; a = honest - b - s sites avoid B. The terms
@@ -252,18 +238,15 @@ def drawn_groups(
 ) -> SiteGroups:
     """Split sites into random groups whose sizes differ by at most one.
 
-    One malicious site hides in the sum of all sites. With one sum per group it spoils
-    its own group alone. Every site is in one group, so that an answer costs what it
-    costs in one sum (parallel composition).
+    A malicious site spoils the sum of its own group alone. Every site is in one group, so
+    an answer costs what it costs in one sum (parallel composition).
 
     ``contributions`` are fresh and of one length, by site: the keys that each advertised
-    and signed. The order is a permutation seeded by a hash of the session and of them,
-    so every site draws the same groups and nobody picks them. It is uniform as soon as
-    one key is drawn at random after all others are fixed. A coordinator that works with
-    a site may try that site's keys until it likes the groups. It gains no data by it:
-    each sum has its own floor of sites, and its noise is sized for colluders who are all
-    in one group. It can undo the use of the groups against that site; such a coordinator
-    could as well print another result.
+    and signed. They and the session seed a permutation, so every site draws the same
+    groups and nobody picks them. It is uniform as soon as one key is drawn at random
+    after all others are fixed. A coordinator that works with a site may try that site's
+    keys until it likes the groups. It gains no data: each sum has its own floor of sites,
+    and its noise is sized for colluders who are all in one group.
 
     >>> drawn_groups(b"session", {s: bytes([s]) * 32 for s in range(1, 7)}, 3)
     ((3, 5), (4, 6), (1, 2))

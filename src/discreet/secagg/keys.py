@@ -40,16 +40,10 @@ RECEIPT_SIZE: Final = 16
 _DOMAIN: Final = b"discreet/secagg/2/"
 _MANY_SIGNATURES: Final = 32
 """From here on threads are worth their start: a signature takes a tenth of a ms."""
-_PROBE: Final = X25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
 class WeakKeyError(ValueError):
     """A public key of low order: everybody could compute what is agreed with it."""
-
-
-def public_of(secret: bytes) -> bytes:
-    """Return the X25519 public key of a secret."""
-    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
 class KeyAgreement:
@@ -72,12 +66,13 @@ class KeyAgreement:
             raise WeakKeyError("a public key of low order") from error
 
 
-def check_strong(public: bytes) -> None:
-    """Raise ``WeakKeyError`` unless the key is usable for agreement."""
-    try:
-        _PROBE.exchange(X25519PublicKey.from_public_bytes(public))
-    except ValueError as error:
-        raise WeakKeyError("a public key of low order") from error
+def public_of(secret: bytes) -> bytes:
+    """Return the X25519 public key of a secret."""
+    return KeyAgreement(secret).public()
+
+
+PROBE: Final = KeyAgreement(bytes(range(32)))
+"""Agrees with every key but those of low order; its secret is public."""
 
 
 def signature_holds(identity: bytes, signature: bytes, message: bytes) -> bool:
@@ -139,18 +134,15 @@ class Purpose(Enum):
     """Proves to the sender of shares that their holder has opened them."""
 
 
-def tagged(tag: bytes, *parts: bytes) -> bytes:
-    """Return the parts under a domain tag, each with its length: injective."""
-    return _DOMAIN + _framed(tag, *parts)
+def tagged(*parts: bytes) -> bytes:
+    """Return the parts, a tag first, each with its length: injective."""
+    framed = [len(part).to_bytes(4, "big") + part for part in parts]
+    return b"".join([_DOMAIN, *framed])
 
 
-def _framed(*parts: bytes) -> bytes:
-    return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
-
-
-def tagged_hash(tag: bytes, *parts: bytes) -> bytes:
+def tagged_hash(*parts: bytes) -> bytes:
     """Return the SHA-256 of :func:`tagged`."""
-    return hashlib.sha256(tagged(tag, *parts)).digest()
+    return hashlib.sha256(tagged(*parts)).digest()
 
 
 @lru_cache(maxsize=16)

@@ -12,7 +12,7 @@ vector, once enough shares are revealed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -34,7 +34,8 @@ from discreet.secagg.keys import (
     public_of,
     seed_commitment,
 )
-from discreet.secagg.messages import KeyRoster, RevealedShares
+from discreet.secagg.messages import RevealedShares
+from discreet.secagg.terms import Roll
 
 _CHUNK: Final = 8192
 """Words that take all masks in turn: 64 KB."""
@@ -86,7 +87,8 @@ def add_masks(
     buffer = np.zeros(_CHUNK + 2, dtype="<u8")  # the cipher wants a block of room
     raw, zeros = buffer.data.cast("B"), memoryview(bytes(8 * _CHUNK))
     for combine, keys in ((np.add, plus), (np.subtract, minus)):
-        for some in _by_the(_AT_ONCE, keys):
+        waiting = iter(keys)
+        while some := list(islice(waiting, _AT_ONCE)):
             streams = [
                 Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
                 for key in some
@@ -97,12 +99,6 @@ def add_masks(
                 for stream in streams:
                     stream.update_into(nothing, raw)
                     combine(part, mask, out=part)
-
-
-def _by_the(number: int, keys: Iterable[bytes]) -> Iterator[list[bytes]]:
-    waiting = iter(keys)
-    while some := list(islice(waiting, number)):
-        yield some
 
 
 @dataclass(frozen=True)
@@ -126,9 +122,7 @@ class Dealt:
 class MaskedSum:
     """The sum of the survivors' masked vectors, and all that is public about it."""
 
-    session: bytes
-    threshold: int
-    roster: KeyRoster = field(repr=False)
+    roll: Roll = field(repr=False)
     dealt: Dealt = field(repr=False)
     survivors: frozenset[int]
     words: NDArray[np.uint64] = field(repr=False)
@@ -148,11 +142,14 @@ def unmask(
     """
     pairs = _surviving_neighbours(masked)
     # In a complete graph every secret is restored from all but one of these.
-    near = tuple(sorted(revealed)[: masked.threshold + 1])
+    near = tuple(sorted(revealed)[: masked.roll.chosen.threshold + 1])
     needed = (*sorted(masked.survivors), *sorted(pairs))
     secrets = {site: _restore(masked, site, revealed, near) for site in needed}
     words = masked.words.copy()
-    session, listed = masked.session, masked.roster.mask_keys(masked.survivors)
+    session, listed = (
+        masked.roll.session,
+        masked.roll.roster.keys_of(masked.survivors, "mask_key"),
+    )
     peers = {s: X25519PublicKey.from_public_bytes(k) for s, k in listed.items()}
     add_masks(
         words,
@@ -183,12 +180,10 @@ def _surviving_neighbours(masked: MaskedSum) -> dict[int, set[int]]:
         for holder in holders:
             if holder not in masked.dealt.holders:
                 continue  # it never shared, so nobody masked with it
-            if (dealer in masked.survivors) == (holder in masked.survivors):
-                continue
-            alive, silent = dealer, holder
-            if holder in masked.survivors:
-                alive, silent = holder, dealer
-            pairs.setdefault(silent, set()).add(alive)
+            if dealer in masked.survivors and holder not in masked.survivors:
+                pairs.setdefault(holder, set()).add(dealer)
+            elif holder in masked.survivors and dealer not in masked.survivors:
+                pairs.setdefault(dealer, set()).add(holder)
     return pairs
 
 
@@ -203,9 +198,9 @@ def _shares_of(
         if answer is not None:
             kind = answer.seed_shares if survives else answer.key_shares
             shares[holder] = kind[site]
-            if len(shares) == masked.threshold:
+            if len(shares) == masked.roll.chosen.threshold:
                 return shares
-    raise TooFewSitesError("reveal", len(shares), masked.threshold)
+    raise TooFewSitesError("reveal", len(shares), masked.roll.chosen.threshold)
 
 
 def _restore(
@@ -219,10 +214,10 @@ def _restore(
     secret = shamir.restore(shares, near=near)
     if secret is not None:
         if site in masked.survivors:
-            got = seed_commitment(secret, masked.session, site)
+            got = seed_commitment(secret, masked.roll.session, site)
             public = masked.dealt.commitments[site]
         else:
-            got, public = public_of(secret), masked.roster.advert(site).mask_key
+            got, public = public_of(secret), masked.roll.roster.advert(site).mask_key
         if got == public:
             return secret
     raise UnknownFaultySiteError(site, tuple(shares))

@@ -24,7 +24,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Annotated, ClassVar, Final, Self, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,21 +175,16 @@ class KeyRoster(BinaryMessage):
         entry = self._table[bisect_left(self._table["site"], site)]
         return Advert(*(entry[name].tobytes() for name in entry.dtype.names[1:]))
 
-    def channel_keys(self, sites: Collection[int]) -> dict[int, bytes]:
-        """Return the channel keys of listed sites, found all at once."""
-        return self._keys_of(sites, "channel_key")
-
-    def mask_keys(self, sites: Collection[int]) -> dict[int, bytes]:
-        """Return the mask keys of listed sites, found all at once."""
-        return self._keys_of(sites, "mask_key")
-
-    def _keys_of(self, sites: Collection[int], name: str) -> dict[int, bytes]:
+    def keys_of(
+        self, sites: Collection[int], kind: Literal["channel_key", "mask_key"]
+    ) -> dict[int, bytes]:
+        """Return one kind of keys of listed sites, found all at once."""
         numbers = self._table["site"].astype(np.int64)
         wanted = np.fromiter(sites, dtype=np.int64, count=len(sites))
         places = np.searchsorted(numbers, wanted)
         if not np.array_equal(numbers.take(places, mode="clip"), wanted):
             raise KeyError("a site is not in the roster")
-        return dict(zip(sites, self._table[name][places].tolist(), strict=True))
+        return dict(zip(sites, self._table[kind][places].tolist(), strict=True))
 
     def keys(self) -> Iterator[bytes]:
         """Yield every public key in the roster, channel and mask keys alike."""

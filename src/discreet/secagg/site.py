@@ -124,7 +124,7 @@ def share(
     others = tuple(other for other in group.sites if other != site)
     holders = choose_holders(others, chosen.degree, entropy)
     _check_adverts(group, terms, state.nonce, holders)
-    public = group.channel_keys(holders)
+    public = group.keys_of(holders, "channel_key")
     agreed = {holder: _agree(channel, holder, public[holder]) for holder in holders}
     seed = entropy(SECRET_SIZE)
     boxes = _deal(
@@ -312,8 +312,7 @@ def _check_adverts(
         advert = roster.advert(site)
         statement = advert_statement(terms, nonce, site, advert)
         claims.append((site, terms.identities[site], advert.signature, statement))
-    unsigned = forged(claims)
-    if unsigned is not None:
+    if (unsigned := forged(claims)) is not None:
         raise FaultyCoordinatorError(
             f"the roster lists keys that site {unsigned} did not sign"
         )
@@ -416,13 +415,11 @@ def _check_signatures(state: AwaitingRequest, requested: RevealRequest) -> None:
     statement = survivor_statement(
         state.signing.session, state.sharers, requested.survivors
     )
-    unsigned = forged(
-        [
-            (signer, identities[signer], signature, statement)
-            for signer, signature in requested.signatures.items()
-        ]
-    )
-    if unsigned is not None:
+    claims = [
+        (signer, identities[signer], signature, statement)
+        for signer, signature in requested.signatures.items()
+    ]
+    if (unsigned := forged(claims)) is not None:
         raise FaultyCoordinatorError(
             f"site {unsigned} did not sign these sharers and survivors"
         )
@@ -496,13 +493,9 @@ def _channels(state: AwaitingDelivery, dealers: Collection[int]) -> dict[int, by
     """Return the secret agreed with each dealer; holders' are known already."""
     channel = KeyAgreement(state.channel_secret)
     unseen = [dealer for dealer in dealers if dealer not in state.agreed]
-    public = state.roster.channel_keys(unseen)
-    return {
-        dealer: _agree(channel, dealer, public[dealer])
-        if dealer in public
-        else state.agreed[dealer]
-        for dealer in dealers
-    }
+    public = state.roster.keys_of(unseen, "channel_key")
+    new = {dealer: _agree(channel, dealer, key) for dealer, key in public.items()}
+    return {dealer: new.get(dealer) or state.agreed[dealer] for dealer in dealers}
 
 
 def _open_boxes(
@@ -517,10 +510,8 @@ def _open_boxes(
         packet = unseal(key, box, bound_to=state.session)
         if packet is None:
             raise FaultySiteOrCoordinatorError(dealer, "sent shares that do not open")
-        if not (
-            shamir.is_share(packet[:SHARE_SIZE])
-            and shamir.is_share(packet[SHARE_SIZE:])
-        ):
+        both = packet[:SHARE_SIZE], packet[SHARE_SIZE:]
+        if not all(map(shamir.is_share, both)):
             raise FaultySiteOrCoordinatorError(
                 dealer, "sent numbers that are no shares"
             )
@@ -533,7 +524,7 @@ def _add_masks(
 ) -> None:
     """Add, in place, the site's own mask; add or subtract that of each pair."""
     site, session, pair = state.site, state.session, KeyAgreement(state.mask_secret)
-    public = state.roster.mask_keys(peers)
+    public = state.roster.keys_of(peers, "mask_key")
     keys = {
         peer: pair_mask_key(_agree(pair, peer, public[peer]), session, site, peer)
         for peer in peers

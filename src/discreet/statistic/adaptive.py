@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -30,25 +29,31 @@ _END: Final = 0.5
 """Of a bin's share: so much beyond the farthest edge makes that edge one."""
 
 
-class Refined(Statistic):
+PilotT = TypeVar("PilotT", bound=Statistic)
+
+
+@dataclass(frozen=True)
+class Refined(Statistic, Generic[PilotT]):
     """The class histogram over edges that the release of the round before places.
 
     A small part of the budget finds out where scores are, the rest counts there. Each
-    site computes the edges by itself from the total that the coordinator broadcasts.
-    No site can check that total, since it does not know the others' counts: a
-    coordinator who sends a false one chooses the edges, as it chooses those of a plan. It
-    must send all sites of a sum the same one (the totals are in the digest that binds a
-    round), and cannot change it later. Privacy does not rest on the edges: the noise is
-    sized for any. ``thresholds`` become edges in any case.
+    site computes the edges by itself from the total that the coordinator broadcasts. No
+    site can check that total, but all sites of a sum get the same one: it is in the digest
+    that binds a round. A coordinator who sends a false one chooses the edges. Privacy does
+    not rest on them: the noise is sized for any. ``thresholds`` become edges in any case.
     """
 
+    pilot: PilotT = field(metadata=written(supplied="before"))
     bins: int
-    thresholds: tuple[float, ...]
+    thresholds: tuple[float, ...] = field(
+        default=(), metadata=written(supplied="thresholds")
+    )
+
     pilots: ClassVar[type[Statistic]]
     """Of which kind the round before is."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.follows, self.pilots):
+        if not isinstance(self.pilot, self.pilots):
             raise PlanError(f"{self.name} bins follow their pilot round")
         whole(self.bins, "the number of bins")
         if not 2 <= self.bins <= self.most_bins:
@@ -57,9 +62,14 @@ class Refined(Statistic):
             )
 
     @property
-    @abstractmethod
     def edges(self) -> Edges:
         """The edges of the pilot round."""
+        return self.pilot.binnings[0]
+
+    @property
+    def follows(self) -> Statistic:
+        """The pilot, whose round stands before."""
+        return self.pilot
 
     @property
     def most_bins(self) -> int:
@@ -106,27 +116,11 @@ class Refined(Statistic):
 
 
 @dataclass(frozen=True)
-class EquiDepthFrom(Refined):
+class EquiDepthFrom(Refined[Hierarchy]):
     """Equally many examples a bin, by a tree over scores of which nothing is known."""
-
-    tree: Hierarchy = field(metadata=written(supplied="before"))
-    bins: int
-    thresholds: tuple[float, ...] = field(
-        default=(), metadata=written(supplied="thresholds")
-    )
 
     name: ClassVar[str] = "equi-depth"
     pilots: ClassVar[type[Statistic]] = Hierarchy
-
-    @property
-    def edges(self) -> Edges:
-        """The tree's leaves."""
-        return self.tree.edges
-
-    @property
-    def follows(self) -> Statistic:
-        """The tree, whose round stands before."""
-        return self.tree
 
     def resolve(self, released: FloatVector) -> ClassHistogram:
         """Return the second round's statistic; the same at every reader.
@@ -136,19 +130,18 @@ class EquiDepthFrom(Refined):
         leaf that alone holds more than a bin's share becomes a bin of its own:
         ties then stand between empty bins, where an estimator can see them.
         """
-        cumulative = _balanced_cumulative(self.tree, released)
+        cumulative = _balanced_cumulative(self.pilot, released)
         wanted = np.arange(1, self.bins) / self.bins
         # The least leaf edge at or above each wanted share; empty ones merge.
         cuts = np.searchsorted(cumulative, wanted, side="left") + 1
         heavy = np.flatnonzero(np.diff(cumulative, prepend=0.0) >= 1 / self.bins)
         inner = np.unique(np.concatenate([cuts, heavy, heavy + 1]))
-        leaves = self.tree.edges
-        inner = inner[(inner > 0) & (inner < len(leaves))]
-        return self._over(leaves.array[inner])
+        inner = inner[(inner > 0) & (inner < len(self.edges))]
+        return self._over(self.edges.array[inner])
 
 
 @dataclass(frozen=True)
-class PlacedFrom(Refined):
+class PlacedFrom(Refined[ClassHistogram]):
     r"""Bins where a pilot round on the logit scale counted probabilities or logits.
 
     The pilot's cells hold even shares of a public prior. With :math:`m_k` the mean of
@@ -158,29 +151,13 @@ class PlacedFrom(Refined):
     are the same on every machine, and edges are rounded to :math:`2^{-16}`.
     """
 
-    pilot: ClassHistogram = field(metadata=written(supplied="before"))
-    bins: int
-    thresholds: tuple[float, ...] = field(
-        default=(), metadata=written(supplied="thresholds")
-    )
-
     name: ClassVar[str] = "placed"
     pilots: ClassVar[type[Statistic]] = ClassHistogram
-
-    @property
-    def edges(self) -> Edges:
-        """The pilot's cells."""
-        return self.pilot.edges
 
     @property
     def most_bins(self) -> int:
         """A cell may be cut in two."""
         return 2 * len(self.edges)
-
-    @property
-    def follows(self) -> Statistic:
-        """The pilot, whose round stands before."""
-        return self.pilot
 
     def resolve(self, released: FloatVector) -> ClassHistogram:
         """Return the second round's statistic; the same at every reader."""

@@ -15,9 +15,8 @@ and a site adds, each times ``unit`` and rounded to the nearest integer,
 
 The sums of 1, a, a^2, a theta and a theta^2 are linear in them
 (:meth:`EffectTerms.sums`). A site that cannot estimate its effect adds zeros. Under
-noise the last number is left out (``squared``), which halves the noise of the others:
-the sum of b^2 is then taken as (sum of b)^2/k, as if the sites weighed the same; it
-enters results with a factor of 1/k.
+noise the last number is left out (``squared``), which halves the noise of the others. The
+sum of b^2 is then taken as (sum of b)^2/k; it enters results with a factor of 1/k.
 
 *Sensitivity.* The first four are at least 0 and add up to :math:`1 - b\varphi(1-\varphi)
 \le 1`, the last is at most 1. A whole site that is added or removed moves the four by at
@@ -25,14 +24,12 @@ most 1 in L1 and squared L2, any change of one site's data by 2 and 2 (from one 
 to another); the fifth adds 1 to each. Rounding adds half an integer a number, on both
 sides of a change.
 
-*Rounding.* Every number is off by at most 1/2 an integer a site, so that k sites' sums of a theta^2
-are off by at most :math:`k\,(high-low)^2/(unit\,(v_{least}+t))` and less in the others.
-A finer unit than ``MOST_UNIT`` is refused: the digits of an exact sum tell the sites' own
-values, and nothing that is estimated from it needs more of them.
+*Rounding.* Every number is off by at most 1/2 an integer a site: k sites' sums of a theta^2
+by at most :math:`k\,(high-low)^2/(unit\,(v_{least}+t))`, the others by less. A finer unit
+than ``MOST_UNIT`` is refused: the digits of an exact sum tell the sites' own values.
 
-*Ranges.* Every float of the terms has limits of its own (``_LIMITS``), within which nothing
-that is computed from them overflows; each number is clipped to [0, unit], and what is
-not a number is 0.
+*Ranges.* Within ``_LIMITS`` nothing that is computed from the terms overflows; each number
+is clipped to [0, unit], and what is not a number is 0.
 """
 
 from __future__ import annotations
@@ -153,9 +150,8 @@ class EffectTerms:
     def __post_init__(self) -> None:
         row = SITE_EFFECTS[self.effect]
         for key, (least, most) in _LIMITS.items():
-            value = number(
-                getattr(self, key), f"{key!r} of an effect", least=least, most=most
-            )
+            name, value = f"{key!r} of an effect", getattr(self, key)
+            value = number(value, name, least=least, most=most)
             object.__setattr__(self, key, value)
         if not self.high - self.low >= _NARROWEST:
             raise PlanError(f"an effect has a range of at least {_NARROWEST:g}")
@@ -164,11 +160,8 @@ class EffectTerms:
         if type(self.squared) is not bool:
             raise PlanError("squares of weights are added up or not: true or false")
         if row.at != (self.at is not None):
-            raise PlanError(
-                f"{row.title} is taken at a threshold"
-                if row.at
-                else f"{row.title} is not taken at a threshold"
-            )
+            taken = "is" if row.at else "is not"
+            raise PlanError(f"{row.title} {taken} taken at a threshold")
 
     @classmethod
     def of(cls, name: str, *, private: bool, at: float | None = None) -> EffectTerms:

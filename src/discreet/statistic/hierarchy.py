@@ -1,13 +1,11 @@
 r"""A tree of histograms: the papers' way to answer range queries under noise.
 
-*Consistency.* A released tree is made one in which every node is the sum of its children.
-A :class:`~discreet.statistic.hierarchy.Hierarchy` counts each example once a
-level, so the levels tell the same story several times, each with noise of its
-own. Hay, Rastogi, Miklau and Suciu (2010) combine them by weighted averaging (from
-the leaves up) and mean consistency (from the top down): two linear passes that
-give the least-squares solution. Here in the general form: any branching, a
-different one a level if need be, and any variance a level; the root is not
-counted, because the papers do not count it.
+*Consistency.* A ``Hierarchy`` counts each example once a level, each level with noise of
+its own. Hay, Rastogi, Miklau and Suciu (2010) combine the levels by weighted averaging
+(from the leaves up) and mean consistency (from the top down): two linear passes that give
+the least-squares solution, in which every node is the sum of its children. Here in the
+general form: any branching and any variance a level. As in the papers, the root is not
+counted.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -138,19 +136,22 @@ class Hierarchy(Statistic):
         return (self.edges,)
 
     @property
+    def widths(self) -> list[int]:
+        """The bins of each level, the leaves last."""
+        return [int(self.branching**level) for level in range(1, self.height + 1)]
+
+    @property
     def size(self) -> int:
         """Two classes, every node below the root."""
-        widths = [int(self.branching**level) for level in range(1, self.height + 1)]
-        return 2 * sum(widths)
+        return 2 * sum(self.widths)
 
     def count(self, examples: Examples) -> IntVector:
         """Count the leaves, then merge upwards."""
         leaves = ClassHistogram(self.edges).count(examples).reshape(2, -1)
-        levels = [leaves]
-        for _ in range(self.height - 1):
-            merged = levels[0].reshape(2, -1, self.branching).sum(axis=2)
-            levels.insert(0, merged)
-        return np.concatenate([level.ravel() for level in levels])
+        classes = (merged_levels(c, self.branching, self.height) for c in leaves)
+        return np.concatenate(
+            [np.append(*level) for level in zip(*classes, strict=True)]
+        )
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """One cell a level."""
@@ -158,19 +159,17 @@ class Hierarchy(Statistic):
 
     def levels(self, vector: FloatVector) -> list[BinCounts]:
         """Cut a released vector into its levels, the leaves last."""
-        levels, start = [], 0
-        for level in range(1, self.height + 1):
-            width = self.branching**level
-            middle, end = start + width, start + 2 * width
-            levels.append(BinCounts(vector[start:middle], vector[middle:end]))
-            start = end
-        return levels
+        ends = np.cumsum([2 * width for width in self.widths])
+        return [BinCounts(*np.split(x, 2)) for x in np.split(vector, ends[:-1])]
 
     def parts(
         self, counts: FloatVector, noise: NoiseDistribution
     ) -> Mapping[str, NoisyHistogram]:
         """The tree's consistent leaves, and the tree itself beside them."""
-        tree = released_tree(self, counts, noise)
+        variance = float(noise.covariance(counts).negatives[0])
+        tree = NoisyTree.from_release(self, counts, variance=variance)
+        if isinstance(noise, LevelNoise):
+            tree = replace(tree, variances=noise.variances)
         leaves = tree.consistent
         return {
             "": NoisyHistogram(
@@ -179,9 +178,10 @@ class Hierarchy(Statistic):
         }
 
 
-def merged_levels(
-    leaves: FloatVector, branching: int, height: int
-) -> list[FloatVector]:
+Leaves = TypeVar("Leaves", FloatVector, IntVector)
+
+
+def merged_levels(leaves: Leaves, branching: int, height: int) -> list[Leaves]:
     """Return the levels of an exact tree over these leaves, the leaves last."""
     if branching < 2 or height < 1 or leaves.size != branching**height:
         raise PlanError(
@@ -229,13 +229,9 @@ class NoisyTree:
             raise ReleaseError(
                 f"a release of this tree has {hierarchy.size} counts, got {vector.size}"
             )
-        levels = hierarchy.levels(vector)
-        return cls(
-            hierarchy.edges,
-            tuple(level.negatives for level in levels),
-            tuple(level.positives for level in levels),
-            (variance,) * hierarchy.height,
-        )
+        negatives, positives = zip(*hierarchy.levels(vector), strict=True)
+        variances = (variance,) * hierarchy.height
+        return cls(hierarchy.edges, negatives, positives, variances)
 
     @cached_property
     def consistent(self) -> NoisyTree:
@@ -272,17 +268,6 @@ class NoisyTree:
         return totals
 
 
-def released_tree(
-    hierarchy: Hierarchy, vector: FloatVector, noise: NoiseDistribution
-) -> NoisyTree:
-    """Return a release as a tree, with the variances that its noise has."""
-    variance = float(noise.covariance(vector).negatives[0])
-    tree = NoisyTree.from_release(hierarchy, vector, variance=variance)
-    if isinstance(noise, LevelNoise):
-        return replace(tree, variances=noise.variances)
-    return tree
-
-
 @dataclass(frozen=True)
 class LevelNoise:
     """Independent noise with one variance a level, that of a node nobody holds.
@@ -307,8 +292,7 @@ class LevelNoise:
         self, at: FloatVector, size: int, rng: np.random.Generator
     ) -> FloatArray:
         """Draw normal noise for a class's levels after each other, twice."""
-        widths = [self.tree.branching ** (k + 1) for k in range(self.tree.height)]
-        each = np.repeat(np.sqrt(self.variances), widths)
+        each = np.repeat(np.sqrt(self.variances), self.tree.widths)
         if at.size != 2 * each.size:
             each = np.full(at.size // 2, self.scale)
         drawn: FloatArray = rng.normal(size=(size, at.size)) * np.tile(each, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
@@ -17,13 +17,7 @@ from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit, additive
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram, SummedNoise
-from discreet.statistic.protocol import (
-    BinCounts,
-    Statistic,
-    check_binary,
-    check_columns,
-    tally,
-)
+from discreet.statistic.protocol import BinCounts, Statistic, tally
 
 
 @dataclass(frozen=True)
@@ -50,8 +44,6 @@ class ClassHistogram(Statistic):
 
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
-        check_columns(examples, self.edges)
-        check_binary(examples)
         return tally(examples, self, self.cells)
 
     def cells(self, batch: Batch) -> CodeVector:
@@ -83,37 +75,53 @@ def class_cells(edges: Edges, scores: FloatVector, labels: CodeVector) -> CodeVe
     return cells
 
 
+def are_distinct(names: Sequence[str], what: str) -> bool:
+    """Check a plan's names of groups or classes; say whether their texts differ."""
+    for one in names:
+        name(one, f"a {what}'s name")
+    texts = {canonical(one) for one in names}
+    if None in texts:
+        raise PlanError(f"a {what}'s name is no word for a missing value, such as NA")
+    return len(texts) == len(names)
+
+
 OTHER: Final = "other"
 """A declared group of this name takes the examples of every undeclared one."""
 
 
 @dataclass(frozen=True)
-class Grouped(Statistic):
+class AroundHistogram(Statistic):
+    """What has the bins of one class histogram."""
+
+    inner: ClassHistogram
+
+    @property
+    def edges(self) -> Edges:
+        """The histogram's."""
+        return self.inner.edges
+
+    @property
+    def binnings(self) -> tuple[Edges, ...]:
+        """The histogram's: one score column."""
+        return self.inner.binnings
+
+
+@dataclass(frozen=True)
+class Grouped(AroundHistogram):
     """A class histogram a group. Groups come from the plan, never from the data.
 
     An example is in one group, so the sensitivity is that of one histogram.
     """
 
-    inner: ClassHistogram
     groups: tuple[str, ...]
 
     name: ClassVar[str] = "grouped"
 
     def __post_init__(self) -> None:
-        for group in self.groups:
-            name(group, "a group's name")
-        texts = {canonical(group) for group in self.groups}
-        if None in texts:
-            raise PlanError("a group's name is no word for a missing value, such as NA")
-        if not self.groups or len(texts) != len(self.groups):
+        if not self.groups or not are_distinct(self.groups, "group"):
             raise PlanError(
                 "a grouped plan names one or more distinct groups; 1 and 1.0 are one"
             )
-
-    @property
-    def binnings(self) -> tuple[Edges, ...]:
-        """One score column, the same bins in every group."""
-        return self.inner.binnings
 
     @property
     def told_apart(self) -> tuple[str, ...]:
@@ -127,8 +135,6 @@ class Grouped(Statistic):
 
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
-        check_columns(examples, self.inner.edges)
-        check_binary(examples)
         return tally(examples, self, self._cells)
 
     def fits(self, batch: Batch) -> NDArray[np.bool_]:
@@ -165,18 +171,15 @@ class Grouped(Statistic):
 
     def split(self, vector: FloatVector) -> dict[str, BinCounts]:
         """Return each group's histogram."""
-        blocks = vector.reshape(len(self.groups), -1)
-        return {
-            group: self.inner.split(block)
-            for group, block in zip(self.groups, blocks, strict=True)
-        }
+        blocks = map(self.inner.split, vector.reshape(len(self.groups), -1))
+        return dict(zip(self.groups, blocks, strict=True))
 
     def parts(
         self, counts: FloatVector, noise: NoiseDistribution
     ) -> Mapping[str, NoisyHistogram]:
         """Each group's histogram."""
         return {
-            group: NoisyHistogram(self.inner.edges, *split, noise)
+            group: NoisyHistogram(self.edges, *split, noise)
             for group, split in self.split(counts).items()
         }
 
@@ -195,6 +198,7 @@ class Paired(Statistic):
     form: Literal["marginals", "joint"] = "marginals"
 
     name: ClassVar[str] = "paired"
+    compares: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.form not in ("marginals", "joint"):
@@ -204,11 +208,6 @@ class Paired(Statistic):
     def binnings(self) -> tuple[Edges, ...]:
         """One score column a model."""
         return (self.a, self.b)
-
-    @property
-    def compares(self) -> bool:
-        """Two models on the same examples."""
-        return True
 
     @property
     def joint(self) -> bool:
@@ -223,8 +222,6 @@ class Paired(Statistic):
 
     def count(self, examples: Examples) -> IntVector:
         """Count one site's examples."""
-        check_columns(examples, self.a, self.b)
-        check_binary(examples)
         return tally(examples, self, self._cells)
 
     def _cells(self, batch: Batch) -> CodeVector:
@@ -232,12 +229,8 @@ class Paired(Statistic):
         if self.form == "joint":
             row = class_cells(self.a, first, batch.labels)
             return row * len(self.b) + self.b.bins_of(second)
-        return np.concatenate(
-            [
-                class_cells(self.a, first, batch.labels),
-                class_cells(self.b, second, batch.labels) + 2 * len(self.a),
-            ]
-        )
+        others = class_cells(self.b, second, batch.labels) + 2 * len(self.a)
+        return np.append(class_cells(self.a, first, batch.labels), others)
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """One cell a marginal, or one joint cell."""

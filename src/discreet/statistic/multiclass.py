@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import ClassVar
 
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector, IntVector
-from discreet.codec.parsing import name
 from discreet.data.cells import canonical
 from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit, additive
-from discreet.statistic.histogram import class_cells
+from discreet.statistic.histogram import are_distinct, class_cells
 from discreet.statistic.observed import (
     NoiseDistribution,
     NoisyHistogram,
     SummedNegatives,
 )
-from discreet.statistic.protocol import (
-    BinCounts,
-    Statistic,
-    check_columns,
-    tally,
-)
+from discreet.statistic.protocol import BinCounts, Statistic, tally
 
 
 @dataclass(frozen=True)
@@ -38,12 +33,7 @@ class _OfClasses(Statistic):
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        for one in self.classes:
-            name(one, "a class's name")
-        texts = {canonical(one) for one in self.classes}
-        if None in texts:
-            raise PlanError("a class's name is no word for a missing value, such as NA")
-        if len(self.classes) < 2 or len(texts) != len(self.classes):
+        if not are_distinct(self.classes, "class") or len(self.classes) < 2:
             raise PlanError("a multi-class plan names at least two distinct classes")
 
     @property
@@ -51,8 +41,13 @@ class _OfClasses(Statistic):
         """One score column a class, all over the same bins."""
         return (self.edges,)
 
-    def count(self, examples: Examples) -> IntVector:
-        """Count one site's examples."""
+    @property
+    def columns(self) -> tuple[Edges, ...]:
+        """One score column a class."""
+        return (self.edges,) * len(self.classes)
+
+    def check(self, examples: Examples, *, binary: bool = False) -> None:
+        """Refuse other classes, or classes in another order."""
         declared = examples.label_code
         agreed = tuple(canonical(one) for one in self.classes)
         if declared.classes is None or declared.names != agreed:
@@ -60,12 +55,22 @@ class _OfClasses(Statistic):
                 f"the plan names {len(self.classes)} classes in an agreed order; read "
                 "the examples with the same classes="
             )
-        check_columns(examples, *[self.edges] * len(self.classes))
-        return tally(examples, self, self._cells)
+        super().check(examples, binary=binary)
+
+    def count(self, examples: Examples) -> IntVector:
+        """Count one site's examples, in each score column."""
+        block = self.size // len(self.classes)
+
+        def cells(batch: Batch) -> CodeVector:
+            every = enumerate(zip(batch.scores, self._split_by(batch), strict=True))
+            each = [class_cells(self.edges, *column) + k * block for k, column in every]
+            return np.concatenate(each)
+
+        return tally(examples, self, cells)
 
     @abstractmethod
-    def _cells(self, batch: Batch) -> CodeVector:
-        """Return the cell of each example in each column."""
+    def _split_by(self, batch: Batch) -> Iterable[CodeVector]:
+        """Return the labels by which each column's scores are told apart."""
 
     @abstractmethod
     def split(self, vector: FloatVector) -> dict[str, BinCounts]:
@@ -96,15 +101,8 @@ class OneVsRest(_OfClasses):
         """K histograms of two classes each."""
         return len(self.classes) * 2 * len(self.edges)
 
-    def _cells(self, batch: Batch) -> CodeVector:
-        block = 2 * len(self.edges)
-        return np.concatenate(
-            [
-                class_cells(self.edges, scores, (batch.labels == k).view(np.uint8))
-                + k * block
-                for k, scores in enumerate(batch.scores)
-            ]
-        )
+    def _split_by(self, batch: Batch) -> Iterable[CodeVector]:
+        return [(batch.labels == k).view(np.uint8) for k in range(len(self.classes))]
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """K cells an example; a flipped label changes the two classes it names."""
@@ -114,7 +112,7 @@ class OneVsRest(_OfClasses):
         """Return each class's histogram against the rest."""
         blocks = vector.reshape(len(self.classes), 2, len(self.edges))
         return {
-            name: BinCounts(block[0], block[1])
+            name: BinCounts(*block)
             for name, block in zip(self.classes, blocks, strict=True)
         }
 
@@ -134,14 +132,8 @@ class OneVsOne(_OfClasses):
         """K columns by K classes, every bin."""
         return len(self.classes) ** 2 * len(self.edges)
 
-    def _cells(self, batch: Batch) -> CodeVector:
-        block = len(self.classes) * len(self.edges)
-        return np.concatenate(
-            [
-                class_cells(self.edges, scores, batch.labels) + k * block
-                for k, scores in enumerate(batch.scores)
-            ]
-        )
+    def _split_by(self, batch: Batch) -> Iterable[CodeVector]:
+        return [batch.labels] * len(self.classes)
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """K cells an example; a flipped label moves it in every column."""
@@ -154,16 +146,6 @@ class OneVsOne(_OfClasses):
         return {
             name: BinCounts(np.delete(blocks[k], k, axis=0).sum(axis=0), blocks[k, k])
             for k, name in enumerate(self.classes)
-        }
-
-    def split_pairs(self, vector: FloatVector) -> dict[tuple[str, str], BinCounts]:
-        """Return the histogram of class a against class b by column a, a != b."""
-        blocks = self._blocks(vector)
-        return {
-            (a, b): BinCounts(blocks[i, j], blocks[i, i])
-            for i, a in enumerate(self.classes)
-            for j, b in enumerate(self.classes)
-            if i != j
         }
 
     def parts(
@@ -179,9 +161,10 @@ class OneVsOne(_OfClasses):
         self, counts: FloatVector, noise: NoiseDistribution
     ) -> Mapping[tuple[str, str], NoisyHistogram]:
         """Class a against class b by column a, for every ordered pair."""
+        blocks = self._blocks(counts)
         return {
-            pair: NoisyHistogram(self.edges, *split, noise)
-            for pair, split in self.split_pairs(counts).items()
+            (a, b): NoisyHistogram(self.edges, blocks[i, j], blocks[i, i], noise)
+            for (i, a), (j, b) in permutations(enumerate(self.classes), 2)
         }
 
     def _blocks(self, vector: FloatVector) -> FloatVector:

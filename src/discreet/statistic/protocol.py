@@ -1,9 +1,9 @@
 """What every statistic is, and how one is counted over a stream of batches.
 
-*Bounds.* Noise is sized for what a statistic argues that a unit can change. Here the argument is
-made true: a vector is brought into the declared range whatever computed it, number by
-number and in all. Moving a vector into its range depends on that vector alone and
-changes none that is in it, so no neighbours get further apart than the range allows.
+*Bounds.* Noise is sized for what a statistic argues that a unit can change. ``within_bounds``
+makes the argument true: it brings a vector into the declared range, whatever computed it. The
+move depends on that vector alone and changes none that is in range, so neighbours get no
+further apart than the range allows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from discreet.arrays import CodeVector, FloatVector, IntVector
 from discreet.codec.documents import tagged
 from discreet.codec.parsing import MOST
-from discreet.data.edges import Edges, column_cuts
+from discreet.data.edges import Cuts, Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError
 from discreet.privacy.unit import Sensitivity, Unit
@@ -78,16 +78,14 @@ def within_bounds(vector: NDArray[np.generic], bounds: Sequence[Bound]) -> IntVe
 
 
 class Statistic(ABC):
-    """A frozen description of an integer vector that sites can add up.
-
-    A statistic knows all that is particular to it: what is counted, how far one
-    unit moves it, which histograms a reader finds in it, and its lines in a plan.
-    """
+    """A frozen description of an integer vector that sites can add up."""
 
     name: ClassVar[str]
     """What a plan's file calls it."""
     only_for: ClassVar[str | None] = None
     """The one privacy model that can carry it, where it is no sum of counts."""
+    compares: ClassVar[bool] = False
+    """Whether its parts are two models on the same examples."""
     edges_hold_thresholds: ClassVar[bool] = True
     """Whether a plan's thresholds become edges."""
 
@@ -108,15 +106,31 @@ class Statistic(ABC):
     def fits(self, batch: Batch) -> NDArray[np.bool_]:
         """Say for each row, by itself, whether the vector has a place for it."""
         kept = np.ones(len(batch), dtype=np.bool_)
-        for edges, scores in zip(self.columns(batch), batch.scores, strict=True):
+        for edges, scores in zip(self.columns, batch.scores, strict=True):
             kept &= edges.holds(scores)
         return kept
 
-    def columns(self, batch: Batch) -> Sequence[Edges]:
-        """Return the edges of each of the batch's score columns."""
-        if len(self.binnings) == len(batch.scores):
-            return self.binnings
-        return [self.binnings[0]] * len(batch.scores)
+    @property
+    def columns(self) -> tuple[Edges, ...]:
+        """The edges of each score column; some statistics have one rule for all."""
+        return self.binnings
+
+    def check(self, examples: Examples, *, binary: bool = True) -> None:
+        """Refuse examples whose scores or classes are not those that are counted."""
+        if examples.columns != len(self.columns):
+            raise InputError(
+                f"the plan counts {len(self.columns)} score columns, the examples have "
+                f"{examples.columns}"
+            )
+        for wanted in self.columns:
+            if examples.scores != wanted.scores:
+                raise InputError(
+                    f"the plan expects scores of kind {wanted.scores.kind} in "
+                    f"{wanted.scores}, the examples declare {examples.scores.kind} in "
+                    f"{examples.scores}"
+                )
+        if binary:
+            check_binary(examples)
 
     @abstractmethod
     def sensitivity(self, unit: Unit) -> Sensitivity:
@@ -149,11 +163,6 @@ class Statistic(ABC):
         """Return the histograms of one class against another, where there are any."""
         del counts, noise
         return {}
-
-    @property
-    def compares(self) -> bool:
-        """Whether its parts are two models on the same examples."""
-        return False
 
     @property
     def joint(self) -> bool:
@@ -222,22 +231,6 @@ class BinCounts(NamedTuple):
     positives: FloatVector
 
 
-def check_columns(examples: Examples, *edges: Edges) -> None:
-    """Refuse examples whose scores are not what the edges were made for."""
-    if examples.columns != len(edges):
-        raise InputError(
-            f"the plan counts {len(edges)} score columns, the examples have "
-            f"{examples.columns}"
-        )
-    for wanted in edges:
-        if examples.scores != wanted.scores:
-            raise InputError(
-                f"the plan expects scores of kind {wanted.scores.kind} in "
-                f"{wanted.scores}, the examples declare {examples.scores.kind} in "
-                f"{examples.scores}"
-            )
-
-
 def check_binary(examples: Examples) -> None:
     """Refuse multi-class labels where two classes are counted."""
     classes = examples.label_code.classes
@@ -255,15 +248,15 @@ def tally(
 ) -> IntVector:
     """Add one to the cell of every entry that ``cells`` returns, over all batches.
 
-    Examples under the rule for rows that do not fit are first asked which of them
-    the statistic has a place for; the others are left out, or counted in the first
-    cell where every row has to count.
+    Under the rule for rows that do not fit, rows for which the statistic has no place
+    are left out, or counted in the first cell where every row has to count.
 
     ``cells`` may use a score's bin alone, and gives a row's further entries after
     those of all rows: a source may count rows that are alike in that (``Cuts``).
     ``amounts`` says how much each entry adds instead of one, and whether rows that do
     not fit may be refused.
     """
+    statistic.check(examples)
 
     def counted(batches: Iterator[Batch]) -> tuple[IntVector, int]:
         total, aside = np.zeros(statistic.size, dtype=np.int64), 0
@@ -272,7 +265,7 @@ def tally(
                 kept = statistic.fits(batch)
                 aside += batch.number(~kept)
                 if examples.every_row:
-                    first = [edges.values[0] for edges in statistic.columns(batch)]
+                    first = [edges.values[0] for edges in statistic.columns]
                     batch = batch.moved(~kept, first)  # noqa: PLW2901 - the same rows
                 else:
                     batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer
@@ -280,7 +273,7 @@ def tally(
             total += batch.tally(cells(batch), statistic.size, each)
         return total, aside
 
-    cuts = column_cuts(examples.scores, examples.columns, statistic.binnings)
+    cuts = [Cuts.within(examples.scores, edges) for edges in statistic.columns]
     sums = examples.scan(counted, cuts)
     examples.set_aside += sum(aside for _, aside in sums)
     return sum((total for total, _ in sums), np.zeros(statistic.size, dtype=np.int64))

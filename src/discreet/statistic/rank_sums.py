@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import (
-    ClassVar,
-    Final,
-    Literal,
-    NoReturn,
-    TypeAlias,
-)
+from typing import ClassVar, Final, Literal, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,20 +68,19 @@ class RankSums(Statistic):
     only_for: ClassVar[str | None] = "label"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "share", exact(self.share, name="share"))
-        if self.mechanism not in RANK_MECHANISMS and self.mechanism not in RESPONSES:
-            known = ", ".join((*RANK_MECHANISMS, *RESPONSES))
-            raise PlanError(f"a mechanism is one of {known}")
-        if not 0 < exact(self.share) < 1 or (exact(self.share) * SHARE_STEPS) % 1:
+        share = exact(self.share, name="share")
+        object.__setattr__(self, "share", share)
+        known = (*RANK_MECHANISMS, *RESPONSES)
+        if self.mechanism not in known:
+            raise PlanError(f"a mechanism is one of {', '.join(known)}")
+        if not 0 < share < 1 or (share * SHARE_STEPS) % 1:
             raise PlanError(
                 f"share is a multiple of 1/{SHARE_STEPS} strictly between 0 and 1"
             )
         if self.aggregation not in ("plain", "secagg"):
             raise PlanError("aggregation is 'plain' or 'secagg'")
-        if self.aggregation == "secagg" and self.mechanism not in (
-            "choice",
-            "endpoint",
-        ):
+        summable = self.mechanism in ("choice", "endpoint")
+        if self.aggregation == "secagg" and not summable:
             raise PlanError(
                 "secure aggregation reveals the sites' endpoint sums with Laplace "
                 "noise: use the mechanism choice or endpoint"

@@ -4,8 +4,9 @@ The further numbers travel in the same vector of the same sum: no further round,
 nobody sees a site's own. They are functions of the site's own exact counts, computed
 where these are counted.
 
-**Pairs within a site.** The pooled AUC mixes pairs of two patients of one site with pairs of two sites. Site i
-with n negatives, m positives and U pairs in the right order (ties one half) adds
+**Pairs within a site.** The pooled AUC mixes pairs of two patients of one site with pairs
+of two sites. Site i with n negatives, m positives and U pairs in the right order (ties one
+half) adds
 
 .. math::
     2U, \quad nm, \quad (nm)^2 \operatorname{Var} A, \qquad
@@ -22,11 +23,10 @@ ones would tell the sites' own values more surely, and no result needs them.
 down. Numbers of more than 40 bits are cut into two limbs of 40, so that 100,000 sites
 stay below 2^57 in each.
 
-**Products of clusters' sums.** Rows of one person, or of one site, are alike, and an interval that takes them as
-independent is too short. A metric moves by :math:`\sum_j g^T h_j` when the counts
-:math:`h_j` of its clusters do, and its variance over clusters is
-:math:`\sum_j (g^T h_j)^2`. The slopes g are known only once the sum is revealed, so a site
-cannot add that up. It adds up instead
+**Products of clusters' sums.** Rows of one person, or of one site, are alike, and an
+interval that takes them as independent is too short. With slopes g and the clusters' counts
+:math:`h_j`, a metric's variance over clusters is :math:`\sum_j (g^T h_j)^2`. The slopes are
+known only once the sum is revealed, so a site adds up instead
 
 .. math::
     M = \sum_j z_j z_j^T, \qquad z_j = \sum_{rows\ of\ j} x, \qquad
@@ -44,7 +44,7 @@ Exact sums only. *Overflow:* a person counts as at most 256 rows and a site as a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, Literal, Self, TypeAlias
@@ -52,18 +52,17 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatArray, FloatVector, IntVector
-from discreet.data.edges import Edges
-from discreet.data.examples import Batch, Examples
+from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.statistic.effect_terms import FEWEST, EffectTerms
-from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.histogram import AroundHistogram, ClassHistogram
 from discreet.statistic.observed import (
     NoiseDistribution,
     NoisyHistogram,
     noise_of_block,
 )
-from discreet.statistic.protocol import BinCounts, Block, Bound, Statistic
+from discreet.statistic.protocol import BinCounts, Block, Bound
 
 PAIR_NUMBERS: Final = 8
 MOST_EXAMPLES: Final = 2**20
@@ -233,7 +232,9 @@ def _sums_by_subject(
         kept = batch.where(inner.fits(batch)) if examples.lenient else batch
         cells += inner.cells(kept).tolist()
         each = np.ones(len(kept)) if kept.weights is None else kept.weights
-        for subject, number in zip(_subjects(kept), each.tolist(), strict=True):
+        named = kept.subjects
+        subjects = [None] * len(kept) if named is None else named.tolist()
+        for subject, number in zip(subjects, each.tolist(), strict=True):
             key = object() if subject is None else subject
             owners.append(places.setdefault(key, len(places)))
             # Rows of nobody that were counted together are clusters of one each.
@@ -244,11 +245,12 @@ def _sums_by_subject(
     return sums
 
 
-def _subjects(batch: Batch) -> Iterator[str | None]:
-    if batch.subjects is None:
-        yield from (None for _ in range(len(batch)))
-        return
-    yield from batch.subjects.tolist()
+def _together(unit: Unit, parts: Iterable[Sensitivity]) -> Sensitivity:
+    """Return the sensitivity of vectors that stand one after the other."""
+    l1, l2_squared, linf = zip(
+        *((p.l1, p.l2_squared, p.linf) for p in parts), strict=True
+    )
+    return Sensitivity(sum(l1), sum(l2_squared), max(linf), unit)
 
 
 FEWEST_EXACT: Final = 10
@@ -263,7 +265,7 @@ USUAL_SHARE: Final = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
-class SiteSums(Statistic):
+class SiteSums(AroundHistogram):
     """A class histogram, the sites' effects, pairs within sites, clusters.
 
     Args:
@@ -274,7 +276,6 @@ class SiteSums(Statistic):
         clusters: whose rows are alike, if that is to enter the intervals.
     """
 
-    inner: ClassHistogram
     effects: tuple[EffectTerms, ...] = ()
     within: bool = False
     share: Fraction = USUAL_SHARE
@@ -285,9 +286,8 @@ class SiteSums(Statistic):
     def __post_init__(self) -> None:
         if not self.effects and not self.within and self.clusters is None:
             raise PlanError("sums over sites name at least one thing to add up")
-        if len({(terms.effect, terms.at) for terms in self.effects}) < len(
-            self.effects
-        ):
+        named = {(terms.effect, terms.at) for terms in self.effects}
+        if len(named) < len(self.effects):
             raise PlanError("an effect is added up once")
         if self.clusters not in (None, "site", "subject"):
             raise PlanError("clusters are of a site or of a subject")
@@ -310,16 +310,6 @@ class SiteSums(Statistic):
                 f"what sites add beside their counts takes {8 * self.further} bytes, and "
                 f"at most {MOST_BYTES} are allowed: ask for fewer effects"
             )
-
-    @property
-    def binnings(self) -> tuple[Edges, ...]:
-        """The histogram's."""
-        return self.inner.binnings
-
-    @property
-    def edges(self) -> Edges:
-        """The histogram's."""
-        return self.inner.edges
 
     @property
     def further(self) -> int:
@@ -407,20 +397,13 @@ class SiteSums(Statistic):
         if self.within:
             numbers.append(encoded_pairs(halves))
         if self.clusters is not None:
-            numbers.append(
-                encoded_products(self.clusters, self.inner, counts, examples)
-            )
+            products = encoded_products(self.clusters, self.inner, counts, examples)
+            numbers.append(products)
         return np.concatenate(numbers)
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """All blocks together."""
-        blocks = [block.sensitivity for block in self.blocks(unit)]
-        return Sensitivity(
-            sum(s.l1 for s in blocks),
-            sum(s.l2_squared for s in blocks),
-            max(s.linf for s in blocks),
-            unit,
-        )
+        return _together(unit, [block.sensitivity for block in self.blocks(unit)])
 
     def bounds(self, unit: Unit | None) -> tuple[Bound, ...]:
         """The histogram's own, and those of what is beside it."""
@@ -436,16 +419,10 @@ class SiteSums(Statistic):
     def blocks(self, unit: Unit) -> tuple[Block, ...]:
         """The histogram, and the effects, each with its share of the budget."""
         self.admits(unit, sites=_FEWEST_NOISY)
-        effects = [terms.sensitivity(unit) for terms in self.effects]
-        together = Sensitivity(
-            sum(s.l1 for s in effects),
-            sum(s.l2_squared for s in effects),
-            max(s.linf for s in effects),
-            unit,
-        )
+        effects = _together(unit, [terms.sensitivity(unit) for terms in self.effects])
         return (
             Block(self.inner.size, self.inner.sensitivity(unit), 1 - self.share),
-            Block(self.further, together, self.share),
+            Block(self.further, effects, self.share),
         )
 
     def parts(

@@ -9,12 +9,9 @@ L-infinity are W times, squared L2 is W^2 times those of plain counts.
 Errors are those of fewer examples. With :math:`\omega = \sum w^2 / \sum w`, counts over
 :math:`\omega` have Kish's effective number :math:`(\sum w)^2 / \sum w^2` as their total, and
 the variance of a sum whose weights do not go with what is measured (Kish 1965, 11.7). The
-larger :math:`\omega` of the two classes is taken, so neither is thought larger than it is.
-
-- Exact sums release :math:`\sum w^2` of each class beside the histogram: two numbers.
-- Under noise such a sum would move by W^2 and cost a share of the budget. Nothing is released
-  instead: :math:`\omega = W` is the largest that it can be, so intervals are careful, the more
-  so the rarer the large weights are.
+larger :math:`\omega` of the two classes is taken. Exact sums release :math:`\sum w^2` of each
+class beside the histogram. Under noise such a sum would move by W^2, so :math:`\omega = W` is
+taken, the largest that it can be: intervals are wider than they need be.
 
 What is not covered: weights that were estimated (their own error), and weights that go with
 scores inside a class, for which Kish's number may be too large or too small.
@@ -34,18 +31,12 @@ from discreet.codec.documents import written
 from discreet.codec.parsing import whole
 from discreet.data.batches import Batch
 from discreet.data.cells import numbers
-from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit
-from discreet.statistic.histogram import ClassHistogram
+from discreet.statistic.histogram import AroundHistogram
 from discreet.statistic.observed import BinCovariance, NoiseDistribution, NoisyHistogram
-from discreet.statistic.protocol import (
-    Statistic,
-    check_binary,
-    check_columns,
-    tally,
-)
+from discreet.statistic.protocol import tally
 
 LARGEST: Final = 1000
 """No plan declares a larger weight: 64 bits hold the squares of all rows."""
@@ -84,10 +75,9 @@ class ScaledNoise:
 
 
 @dataclass(frozen=True)
-class Weighted(Statistic):
+class Weighted(AroundHistogram):
     """Sums of weights per class and bin; with ``squares`` also of their squares."""
 
-    inner: ClassHistogram
     most: int = field(metadata=written(key="max_weight"))
     """The largest weight of an example, public."""
     squares: bool = False
@@ -98,16 +88,6 @@ class Weighted(Statistic):
         whole(self.most, "the largest weight", least=2, most=LARGEST)
         if type(self.squares) is not bool:
             raise PlanError("squares of weights are released or not: true or false")
-
-    @property
-    def edges(self) -> Edges:
-        """The bins."""
-        return self.inner.edges
-
-    @property
-    def binnings(self) -> tuple[Edges, ...]:
-        """One score column."""
-        return self.inner.binnings
 
     @property
     def size(self) -> int:
@@ -130,8 +110,6 @@ class Weighted(Statistic):
 
     def count(self, examples: Examples) -> IntVector:
         """Add up one site's weights."""
-        check_columns(examples, self.edges)
-        check_binary(examples)
         return tally(examples, self, self._cells, self._amounts)
 
     def fits(self, batch: Batch) -> NDArray[np.bool_]:

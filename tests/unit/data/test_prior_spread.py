@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from discreet.data.edges import Edges, Warped
 from discreet.data.prior_spread import PriorSpread
@@ -12,14 +10,6 @@ from discreet.data.scores import ScoreRange
 pytestmark = pytest.mark.long
 
 LOGIT = ScoreRange.declare("logit")
-
-
-@given(st.lists(st.floats(0, 1), min_size=1))
-def test_prior_bins_equal_searchsorted_everywhere(scores):
-    edges = Edges.realise(PriorSpread(60, 0.001), thresholds=(0.5,))
-    array = np.array(scores)
-    expected = np.searchsorted(edges.array[1:-1], array, side="right")
-    np.testing.assert_array_equal(edges.bins_of(array), expected)
 
 
 def logistic(z, centre, scale):

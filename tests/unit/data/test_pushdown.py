@@ -27,7 +27,7 @@ import discreet
 from bench import mariadb_cluster, postgres_cluster
 from discreet.data import pushdown
 from discreet.data.arrow_columns import Names, plain_columns
-from discreet.data.edges import column_cuts
+from discreet.data.edges import Cuts
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.pushdown import written
@@ -41,9 +41,16 @@ MILLIONS = 10_000_000
 NAMES = Names(("y_score",), "y_true", "ward")
 
 
-def real(test):
-    """Mark a test that a real engine takes part in: slow, and no row may be read."""
-    return pytest.mark.slow(pytest.mark.usefixtures("_no_row_is_read")(test))
+in_place = pytest.mark.usefixtures("_no_row_is_read")
+SERVERS = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("postgres", "mariadb", "spark")
+]
+
+
+def engines_of(*names):
+    """Run a test on these engines alone."""
+    return pytest.mark.parametrize("engine", names, indirect=True)
 
 
 class Engine:
@@ -145,6 +152,19 @@ def _as_csv(batch):
     return "".join(",".join(row) + "\n" for row in zip(*columns, strict=True))
 
 
+class InProcess(Engine):
+    """DuckDB and SQLite."""
+
+    def __init__(self, put, folder):
+        self.put, self.folder = put, folder
+
+    def held(self, rows):
+        self.tables += 1
+        folder = self.folder / str(self.tables)
+        folder.mkdir()
+        return self.put(rows, folder)
+
+
 class Spark(Engine):
     def __init__(self, session, folder):
         self.session, self.folder = session, folder
@@ -156,8 +176,12 @@ class Spark(Engine):
         return self.session.read.parquet(str(path))
 
 
-@pytest.fixture(scope="module", params=["postgres", "mariadb", "spark"])
+@pytest.fixture(scope="module", params=["duckdb", "sqlite", *SERVERS])
 def engine(request, tmp_path_factory):
+    if request.param in ("duckdb", "sqlite"):
+        put = in_duckdb if request.param == "duckdb" else in_sqlite
+        yield InProcess(put, tmp_path_factory.mktemp(request.param))
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the drivers' own
         if request.param == "postgres":
@@ -196,7 +220,7 @@ def _no_row_is_read():
         yield
 
 
-@real
+@in_place
 @pytest.mark.parametrize("name", engines.STATISTICS)
 def test_an_engine_counts_what_the_rows_give(engine, name, rng):
     statistic = engines.STATISTICS[name]
@@ -208,7 +232,7 @@ def test_an_engine_counts_what_the_rows_give(engine, name, rng):
     assert engines.refusal(there, statistic) == engines.refusal(here, statistic)
 
 
-@real
+@in_place
 @pytest.mark.parametrize("kind", engines.LABELS)
 def test_labels_of_every_kind_mean_the_same_in_an_engine(engine, kind):
     rows, given = engines.labelled(kind)
@@ -219,7 +243,8 @@ def test_labels_of_every_kind_mean_the_same_in_an_engine(engine, kind):
     assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
 
 
-@real
+@in_place
+@engines_of("duckdb", *SERVERS)
 def test_a_persons_rows_are_bounded_by_a_window_function(engine, rng):
     rows = engine.storable(engines.rows_of_people(rng))
     statistic = engines.STATISTICS["warped"]
@@ -227,7 +252,8 @@ def test_a_persons_rows_are_bounded_by_a_window_function(engine, rng):
     assert there == engines.bounded_outcomes(rows, statistic)
 
 
-@real
+@in_place
+@pytest.mark.slow
 def test_ten_million_rows_count_bit_by_bit(engine, rng):
     statistic = engines.STATISTICS["warped"]
     rows = engines.hard_rows(statistic, rng, MILLIONS).drop_columns("ward")
@@ -238,12 +264,11 @@ def test_ten_million_rows_count_bit_by_bit(engine, rng):
     assert there.set_aside == here.set_aside
 
 
-@real
+@in_place
+@engines_of(SERVERS[1])
 def test_an_address_without_a_password_and_a_query_by_hand_count_in_mariadb(
     engine, rng, monkeypatch
 ):
-    if not isinstance(engine, Maria):
-        pytest.skip("the others' addresses and queries are tested elsewhere")
     statistic = engines.STATISTICS["groups"]
     rows = engine.storable(engines.hard_rows(statistic, rng, 300))
     table = engine.held(rows).get_name()
@@ -252,7 +277,7 @@ def test_an_address_without_a_password_and_a_query_by_hand_count_in_mariadb(
     there = discreet.read(address, table=table, group="ward")
     here = discreet.read(rows, group="ward")
     assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
-    cuts = column_cuts(ScoreRange(), 1, statistic.binnings)
+    cuts = [Cuts.within(ScoreRange(), *statistic.binnings)]
     text = written(table, NAMES, cuts, "mariadb", scores=ScoreRange())
     by_hand = engine.connection.cursor()
     by_hand.execute(text)
@@ -266,7 +291,8 @@ def test_an_address_without_a_password_and_a_query_by_hand_count_in_mariadb(
     assert engines.outcomes(site, statistic) == engines.outcomes(here, statistic)
 
 
-@real
+@in_place
+@engines_of(*SERVERS)
 def test_spark_says_how_far_its_query_is_and_the_others_nothing(engine, rng):
     statistic = engines.STATISTICS["uniform"]
     rows = engine.storable(engines.hard_rows(statistic, rng, 10_000))
@@ -292,10 +318,9 @@ def known(shares):
     return [share for share in shares if share is not None]
 
 
-@real
+@in_place
+@engines_of(SERVERS[0])
 def test_decimals_of_postgres_are_the_nearest_doubles(engine):
-    if not isinstance(engine, Postgres):
-        pytest.skip("a kind of PostgreSQL's own")
     texts = ["0.1", "0.30000000000000004", "0.29999999999999999", "0.3"]
     texts.append("0.12345678901234567890123")
     values = ", ".join(f"({t}::numeric, 1)" for t in texts)
@@ -310,23 +335,13 @@ def test_decimals_of_postgres_are_the_nearest_doubles(engine):
     assert np.array_equal(statistic.count(there), statistic.count(here))
 
 
-@real
-@pytest.mark.parametrize("held", [in_duckdb, in_sqlite])
-def test_ten_million_rows_count_bit_by_bit_in_a_file_too(held, rng, tmp_path):
-    statistic = engines.STATISTICS["warped"]
-    rows = engines.hard_rows(statistic, rng, MILLIONS).drop_columns("ward")
-    here = discreet.read(rows).fitted()
-    there = discreet.read(held(rows, tmp_path)).fitted()
-    assert np.array_equal(statistic.count(there), statistic.count(here))
-    assert there.set_aside == here.set_aside
-
-
 WAREHOUSES = ("snowflake", "bigquery")
 COLUMNS = {"y_score": "float64", "y_true": "int64", "ward": "string"}
 
 
 def query(warehouse, statistic):
-    cuts = column_cuts(statistic.binnings[0].scores, 1, statistic.binnings)
+    (edges,) = statistic.binnings
+    cuts = [Cuts.within(edges.scores, edges)]
     unseen = ibis.table(COLUMNS, name="scored")
     asked = pushdown.folded(unseen, NAMES, cuts, warehouse)
     return str(ibis.to_sql(asked, dialect=warehouse)), pushdown.weight_name(cuts)
@@ -373,7 +388,6 @@ def test_nan_is_asked_for_before_anything_is_compared_and_no_cast_rounds(warehou
 @pytest.mark.parametrize("warehouse", WAREHOUSES)
 def test_nothing_is_counted_in_a_warehouse_that_nobody_has_tested(warehouse):
     unseen = ibis.table(COLUMNS, name="scored")
-    statistic = engines.STATISTICS["uniform"]
-    cuts = column_cuts(statistic.binnings[0].scores, 1, statistic.binnings)
+    cuts = [Cuts.within(ScoreRange())]
     reason = pushdown.obstacle(unseen, NAMES, cuts, warehouse)
     assert reason == "this engine is not tested to count as NumPy does"

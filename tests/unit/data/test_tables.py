@@ -1,5 +1,6 @@
 """Engines count as NumPy does, bit by bit; where they cannot, rows are read."""
 
+import contextlib
 import decimal
 import sqlite3
 import warnings
@@ -40,16 +41,23 @@ def in_duckdb(rows, tmp_path):
     return loaded(ibis.duckdb.connect(), "rows", rows)
 
 
+def executed(path, *statements, rows=()):
+    """Run statements on a SQLite file, and put rows into its table ``rows``."""
+    with contextlib.closing(sqlite3.connect(path)) as made, made:
+        found = [made.execute(text).fetchall() for text in statements]
+        columns = made.execute("PRAGMA table_info(rows)").fetchall()
+        marks = ", ".join("?" * len(columns))
+        if columns:
+            made.executemany(f"INSERT INTO rows VALUES ({marks})", rows)  # noqa: S608
+    return found
+
+
 def in_sqlite(rows, tmp_path):
     kinds = {"double": "REAL", "int64": "INTEGER", "bool": "BOOLEAN", "string": "TEXT"}
     columns = ", ".join(f'"{f.name}" {kinds[str(f.type)]}' for f in rows.schema)
     path = tmp_path / "rows.sqlite"
-    with sqlite3.connect(path) as made:
-        made.execute(f"CREATE TABLE rows ({columns})")
-        marks = ", ".join("?" * rows.num_columns)
-        values = zip(*(c.to_pylist() for c in rows.columns), strict=True)
-        made.executemany(f"INSERT INTO rows VALUES ({marks})", values)  # noqa: S608
-    made.close()
+    values = zip(*(c.to_pylist() for c in rows.columns), strict=True)
+    executed(path, f"CREATE TABLE rows ({columns})", rows=values)
     return ibis.sqlite.connect(path).table("rows")
 
 
@@ -62,34 +70,6 @@ def held(request, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ReadHereWarning)
         yield lambda rows: ENGINES[request.param](rows, tmp_path)
-
-
-@pytest.mark.parametrize("name", engines.STATISTICS)
-def test_an_engine_counts_what_the_rows_give(held, name, rng):
-    statistic = engines.STATISTICS[name]
-    rows = engines.hard_rows(statistic, rng, 3000)
-    given = engines.options(statistic)
-    here, there = discreet.read(rows, **given), discreet.read(held(rows), **given)
-    assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
-    assert engines.refusal(there, statistic) == engines.refusal(here, statistic)
-
-
-@pytest.mark.parametrize("kind", engines.LABELS)
-def test_labels_of_every_kind_mean_the_same_in_an_engine(held, kind):
-    rows, given = engines.labelled(kind)
-    here, there = discreet.read(rows, **given), discreet.read(held(rows), **given)
-    assert engines.outcomes(there, SMALL) == engines.outcomes(here, SMALL)
-
-
-def test_two_models_are_counted_in_one_query(held, rng):
-    edges = Edges.realise(Uniform(16))
-    columns = {f"s{k}": rng.random(500) for k in (1, 2)}
-    rows = pa.table({**columns, "y_true": rng.integers(0, 2, 500)})
-    there = discreet.read(held(rows), score=["s1", "s2"])
-    here = discreet.read(rows, score=["s1", "s2"])
-    for form in ("joint", "marginals"):
-        statistic = Paired(edges, edges, form)
-        assert np.array_equal(statistic.count(there), statistic.count(here))
 
 
 @pytest.fixture
@@ -115,21 +95,25 @@ def queries(monkeypatch):
 def test_one_query_counts_a_site_its_two_models_or_its_groups(held, rng, queries):
     edges = Edges.realise(Uniform(16))
     one = ClassHistogram(edges)
-    table = held(
-        pa.table(
-            {
-                "y_score": rng.random(300),
-                "other": rng.random(300),
-                "y_true": rng.integers(0, 2, 300),
-                "ward": rng.choice(["a", "b"], 300),
-            }
-        )
+    rows = pa.table(
+        {
+            "y_score": rng.random(300),
+            "other": rng.random(300),
+            "y_true": rng.integers(0, 2, 300),
+            "ward": rng.choice(["a", "b"], 300),
+        }
     )
-    assert queries(lambda: one.count(discreet.read(table).fitted())) == 1
-    two = discreet.read(table, score=["y_score", "other"])
-    assert queries(lambda: Paired(edges, edges).count(two)) == 1
-    groups = discreet.read(table, group="ward")
-    assert queries(lambda: Grouped(one, ("a", "b")).count(groups)) == 1
+    table, both = held(rows), {"score": ["y_score", "other"]}
+    for statistic, given in (
+        (one, {}),
+        (Paired(edges, edges), both),
+        (Paired(edges, edges, "joint"), both),
+        (Grouped(one, ("a", "b")), {"group": "ward"}),
+    ):
+        here = statistic.count(discreet.read(rows, **given))
+        there = discreet.read(table, **given).fitted()
+        assert queries(lambda s=statistic, t=there: s.count(t)) == 1
+        assert np.array_equal(statistic.count(there), here)
 
 
 def test_each_of_two_rounds_asks_each_site_once(held, rng, queries):
@@ -141,14 +125,6 @@ def test_each_of_two_rounds_asks_each_site_once(held, rng, queries):
     ]
     privacy = discreet.DistributedDP(8)
     assert queries(lambda: discreet.evaluate(sites, privacy=privacy)) == 2 * len(sites)
-
-
-def test_a_persons_rows_are_bounded_by_a_window_function(rng):
-    rows = engines.rows_of_people(rng)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ReadHereWarning)
-        there = engines.bounded_outcomes(in_duckdb(rows, None), SMALL)
-    assert there == engines.bounded_outcomes(rows, SMALL)
 
 
 def test_a_persons_rows_are_read_from_sqlite_whose_cells_may_be_text(rng, tmp_path):
@@ -173,16 +149,14 @@ def test_scores_of_other_kinds_are_cast_to_the_nearest_double(kind, rng):
     connection = ibis.duckdb.connect()
     table = loaded(connection, "doubles", pa.table({"y_score": plain}))
     table = table.mutate(y_score=table.y_score.cast(kind), y_true=ibis.literal(1))
-    expected = (
-        [float(decimal.Decimal(str(v))) for v in plain]
-        if kind.startswith("decimal")
-        else plain.astype(np.float32 if kind == "float32" else np.int64)
-        if kind == "float32"
-        else np.rint(plain)
-    )
+    expected = {
+        "int64": np.rint(plain),
+        "float32": plain.astype(np.float32).astype(float),
+        "decimal(9, 4)": np.array([float(decimal.Decimal(str(v))) for v in plain]),
+    }
     statistic = ClassHistogram(Edges.realise(Uniform(10_000)))
+    here = discreet.Examples(expected[kind], np.ones(400, dtype=int))
     counts = statistic.count(discreet.read(table))
-    here = discreet.Examples(np.asarray(expected, dtype=float), np.ones(400, dtype=int))
     assert np.array_equal(counts, statistic.count(here))
 
 
@@ -206,9 +180,7 @@ def test_where_an_engine_would_differ_rows_are_read_and_a_warning_says_so(rng):
 def test_text_in_a_number_column_of_sqlite_is_no_number(tmp_path):
     rows = pa.table({"y_score": [0.2, 0.8], "y_true": [0, 1]})
     table = in_sqlite(rows, tmp_path)
-    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
-        made.execute("INSERT INTO rows VALUES ('high', 1), ('0.9', 1)")
-    made.close()
+    executed(tmp_path / "rows.sqlite", rows=[("high", 1), ("0.9", 1)])
     fitted = discreet.read(table).fitted()
     assert SMALL.count(fitted).sum() == 3  # SQLite itself reads '0.9' as a number
     assert fitted.set_aside == 1
@@ -243,9 +215,7 @@ def test_a_cell_of_any_type_in_sqlite_decides_about_its_own_row(column, tmp_path
     before = counted()
     for odd in CELLS[column]:
         row = {"y_score": 0.5, "y_true": 1, "ward": "a", "who": 77, column: odd}
-        with sqlite3.connect(path) as made:
-            made.execute("INSERT INTO rows VALUES (?, ?, ?, ?)", list(row.values()))
-        made.close()
+        executed(path, rows=[list(row.values())])
         after = counted()
         assert np.abs(after[0] - before[0]).sum() <= 1
         assert np.abs(after[1] - before[1]).sum() <= 2
@@ -261,12 +231,11 @@ def test_a_query_by_hand_counts_no_row_of_sqlite_unbounded(tmp_path):
     cuts = [Cuts.within(ScoreRange(), SMALL.edges)]
     bound = RowLimit("subject", "add_remove", 2, "who")
     text = written("rows", names, cuts, "sqlite", scores=ScoreRange(), bound=bound)
-    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
-        made.execute("CREATE TABLE rows (y_score REAL, y_true INTEGER, who INTEGER)")
-        rows = [(0.3, "true", 1)] * 9 + [(0.4, 1, "p")] * 9 + [(0.6, 1, 0)] * 9
-        made.executemany("INSERT INTO rows VALUES (?, ?, ?)", rows)
-        found = made.execute(text).fetchall()
-    made.close()
+    path = tmp_path / "rows.sqlite"
+    rows = [(0.3, "true", 1)] * 9 + [(0.4, 1, "p")] * 9 + [(0.6, 1, 0)] * 9
+    made = "CREATE TABLE rows (y_score REAL, y_true INTEGER, who INTEGER)"
+    executed(path, made, rows=rows)
+    (found,) = executed(path, text)
     assert sum(n for _, score, n in found if score is not None) == 2
 
 
@@ -276,11 +245,8 @@ def test_a_column_of_sqlite_without_a_type_is_opened_whatever_its_first_row_hold
     path = tmp_path / "rows.sqlite"
     for first in ((None, None), ("0.2", "0"), (0.2, 0), ("high", "x")):
         path.unlink(missing_ok=True)
-        with sqlite3.connect(path) as made:
-            made.execute("CREATE TABLE rows (y_score, y_true)")
-            rows = [first, (0.3, 0), (0.9, 1.0), (1, "1")]
-            made.executemany("INSERT INTO rows VALUES (?, ?)", rows)
-        made.close()
+        rows = [first, (0.3, 0), (0.9, 1.0), (1, "1")]
+        executed(path, "CREATE TABLE rows (y_score, y_true)", rows=rows)
         counts = SMALL.count(discreet.read(path, table="rows").fitted())
         assert counts.sum() == 3 + (first == (0.2, 0))
 
@@ -340,25 +306,16 @@ def test_no_message_repeats_an_address(address):
 def test_a_failing_engine_is_told_in_one_sentence_without_values(tmp_path):
     rows = pa.table({"y_score": [0.2], "y_true": [0]})
     table = in_sqlite(rows, tmp_path)
-    with sqlite3.connect(tmp_path / "rows.sqlite") as made:
-        made.execute("DROP TABLE rows")
-    made.close()
+    executed(tmp_path / "rows.sqlite", "DROP TABLE rows")
     with pytest.raises(InputError, match="the engine gave up") as caught:
         SMALL.count(discreet.read(table))
     assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({}, "needs table="),
-        ({"table": "a", "query": "b"}, "needs table="),
-        ({"query": "b", "where": "c"}, "needs table="),
-    ],
-)
-def test_a_database_needs_a_table_or_a_query(given, message, tmp_path):
-    with pytest.raises(InputError, match=message):
-        discreet.read(tmp_path / "x.sqlite", **given)
+def test_a_database_needs_a_table_or_a_query(tmp_path):
+    for wrong in ({}, {"table": "a", "query": "b"}, {"query": "b", "where": "c"}):
+        with pytest.raises(InputError, match="needs table="):
+            discreet.read(tmp_path / "x.sqlite", **wrong)
     with pytest.raises(InputError, match="are for a database"):
         discreet.read(pa.table({"y_score": [0.1], "y_true": [1]}), table="a")
 

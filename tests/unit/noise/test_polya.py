@@ -1,3 +1,4 @@
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,8 @@ from discreet.entropy import SYSTEM, Seeded
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.polya import PolyaNoise, PolyaShares, _levels, polya_difference
-from discreet.privacy.loss import PureDP
+from discreet.noise.skellam import SkellamShares
+from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import EXAMPLE, Sensitivity, Unit
 from oracles import polya_log_pmf
 
@@ -53,16 +55,22 @@ def test_the_scale_grows_with_the_l1_sensitivity():
     assert mechanism.noise(3).scale == pytest.approx(10.0)
 
 
-def test_a_sum_of_too_few_shares_is_refused():
-    with pytest.raises(ReleaseError, match="at least 3"):
-        SHARES.noise(2)
+SKELLAM = SkellamShares(ApproxDP(Fraction(1), Fraction(1, 10**6)), ONE, honest=3)
+each_kind_of_shares = pytest.mark.parametrize("shares", [SHARES, SKELLAM])
+
+
+@each_kind_of_shares
+def test_a_sum_of_too_few_shares_is_refused(shares):
+    with pytest.raises(ReleaseError, match=r"2 sites contributed.*at least 3"):
+        shares.noise(2)
     with pytest.raises(ReleaseError, match="2 sites contributed"):
-        SHARES.open(np.zeros(4, dtype=np.int64), 2)
+        shares.open(np.zeros(4, dtype=np.int64), 2)
 
 
-def test_noise_that_nobody_is_sure_to_add_is_refused():
+@each_kind_of_shares
+def test_noise_that_nobody_is_sure_to_add_is_refused(shares):
     with pytest.raises(PlanError, match="min_survivors - colluders"):
-        PolyaShares(PureDP(Fraction(1)), ONE, honest=0)
+        replace(shares, honest=0)
 
 
 @pytest.mark.parametrize(
@@ -88,21 +96,23 @@ def test_the_tail_starts_at_the_first_power_of_two_above_the_scale(gamma, levels
     assert levels == 0 or 2 ** (levels - 1) * Fraction(gamma) < 1
 
 
+@each_kind_of_shares
 @pytest.mark.parametrize("entropy", [SYSTEM, Seeded(b"one site")])
-def test_no_two_answers_hold_the_same_noise(entropy):
+def test_no_two_answers_hold_the_same_noise(shares, entropy):
     zeros = np.zeros(512, dtype=np.int64)
-    drawn = {SHARES.protect(zeros, entropy=entropy).tobytes() for _ in range(20)}
+    drawn = {shares.protect(zeros, entropy=entropy).tobytes() for _ in range(20)}
     assert len(drawn) == 20
 
 
-def test_protecting_leaves_the_exact_counts_alone_and_stays_integer():
+@each_kind_of_shares
+def test_protecting_leaves_the_exact_counts_alone_and_stays_integer(shares):
     exact, zeros = np.arange(64, dtype=np.int64), np.zeros(64, dtype=np.int64)
-    noisy = SHARES.protect(exact, entropy=Seeded(b"site"))
+    noisy = shares.protect(exact, entropy=Seeded(b"site"))
     assert noisy.dtype == np.int64
     assert np.array_equal(exact, np.arange(64))
-    share = SHARES.protect(zeros, entropy=Seeded(b"site"))
+    share = shares.protect(zeros, entropy=Seeded(b"site"))
     np.testing.assert_array_equal(noisy - exact, share)
-    assert SHARES.loss() == PureDP(Fraction(1, 2))
+    assert shares.loss() == shares.budget
 
 
 def test_simulated_noise_has_the_shape_that_was_asked_for():

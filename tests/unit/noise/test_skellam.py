@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from discreet.entropy import Seeded
-from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.errors import InputError, PlanError
 from discreet.noise.skellam import (
     ORDERS,
     SkellamShares,
@@ -91,24 +91,6 @@ def test_a_table_without_a_middle_is_refused():
 def test_a_variance_that_cannot_be_drawn_exactly_is_refused():
     with pytest.raises(PlanError, match="positive"):
         skellam(Fraction(0), 3, Seeded(b"x"))
-
-
-def test_sums_of_too_few_shares_and_plans_without_honest_sites_are_refused():
-    with pytest.raises(ReleaseError, match="at least 3"):
-        SkellamShares(BUDGET, ONE, 3).noise(2)
-    with pytest.raises(ReleaseError, match="2 sites"):
-        SkellamShares(BUDGET, ONE, 3).open(np.zeros(2, dtype=np.int64), 2)
-    with pytest.raises(PlanError, match="min_survivors"):
-        SkellamShares(BUDGET, ONE, 0)
-
-
-def test_two_sites_never_draw_the_same_noise():
-    zeros = np.zeros(256, dtype=np.int64)
-    mechanism = SkellamShares(BUDGET, ONE, 3)
-    own, same = [Seeded(bytes([i])) for i in range(10)], [Seeded(b"one site")] * 10
-    for sources in (own, same):
-        drawn = {mechanism.protect(zeros, entropy=e).tobytes() for e in sources}
-        assert len(drawn) == 10
 
 
 def test_the_least_variance_is_checked_and_near_the_true_threshold():

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from discreet.entropy import Seeded
@@ -24,6 +23,7 @@ from discreet.secagg.shamir import PRIME, SHARE_SIZE
 
 SIGNED = {"n": 5, "min_survivors": 4, "signed": True}
 STEPS = ["advertise", "share", "mask", "confirm", "reveal"]
+MESSAGES = [Advert, SealedShares, MaskedVector, Confirmation, RevealedShares]
 
 
 def refuses(f, site, raw, match):
@@ -33,26 +33,14 @@ def refuses(f, site, raw, match):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_second_answer(federation, step):
-    f = federation(**SIGNED).until(step).answer(step)
-    f.coordinator.receive(1, f.answers[1])
-    refuses(f, 1, f.answers[1], "has already answered")
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_an_answer_from_a_stranger(federation, step):
-    f = federation(**SIGNED).until(step).answer(step)
-    refuses(f, 77, f.answers[1], "is not expected")
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_malformed_bytes(federation, malformed, step):
+def test_malformed_bytes_a_stranger_and_a_second_answer(federation, malformed, step):
     f = federation(**SIGNED).until(step).answer(step)
     raw = f.answers[1]
     for bad in malformed(raw):
-        with pytest.raises(FaultySiteError):
-            f.coordinator.receive(1, bad)
+        refuses(f, 1, bad, "sent bytes that cannot be read")
+    refuses(f, 77, raw, "is not expected")
     f.coordinator.receive(1, raw)  # a refused message does not count
+    refuses(f, 1, raw, "has already answered")
 
 
 @pytest.mark.parametrize("step", STEPS[1:])
@@ -62,130 +50,94 @@ def test_an_answer_of_another_session(federation, step):
     refuses(f, 1, other.answers[1], "another session")
 
 
-class TestAdvert:
-    def test_with_a_key_of_another_site(self, federation):
-        f = federation().answer("advertise")
-        f.coordinator.receive(1, f.answers[1])
-        refuses(f, 2, f.answers[1], "already taken")
-
-    def test_with_one_key_for_both_uses(self, federation):
-        f = federation().answer("advertise")
-        advert = Advert.decode(f.answers[1])
-        forged = replace(advert, mask_key=advert.channel_key)
-        refuses(f, 1, forged.encode(), "already taken")
-
-    def test_with_a_key_of_low_order(self, federation):
-        f = federation().answer("advertise")
-        forged = replace(Advert.decode(f.answers[1]), mask_key=bytes(32))
-        refuses(f, 1, forged.encode(), "low order")
-
-    def test_that_its_site_did_not_sign(self, federation):
-        f = federation(**SIGNED).answer("advertise")
-        forged = replace(Advert.decode(f.answers[1]), signature=bytes(64))
-        refuses(f, 1, forged.encode(), "did not sign its keys")
-        unsigned = replace(Advert.decode(f.answers[1]), signature=b"")
-        refuses(f, 1, unsigned.encode(), "did not sign its keys")
-
-    def test_that_is_signed_where_nobody_has_an_identity(self, federation):
-        f = federation().answer("advertise")
-        forged = replace(Advert.decode(f.answers[1]), signature=bytes(64))
-        refuses(f, 1, forged.encode(), "no identities")
+def with_boxes(change):
+    return lambda message: replace(message, boxes=change(dict(message.boxes)))
 
 
-class TestShares:
-    def forge(self, federation, change):
-        f = federation().until("share").answer("share")
-        message = SealedShares.decode(f.answers[1])
-        return f, replace(message, boxes=change(dict(message.boxes))).encode()
+SILENT_2 = {"n": 6, "min_survivors": 4}
+NO_SHARE = PRIME.to_bytes(SHARE_SIZE, "big")
+FORGERIES = [
+    ("advertise", {}, lambda m: replace(m, mask_key=m.channel_key), "already taken"),
+    ("advertise", {}, lambda m: replace(m, mask_key=bytes(32)), "low order"),
+    ("advertise", {}, lambda m: replace(m, signature=bytes(64)), "no identities"),
+    ("advertise", SIGNED, lambda m: replace(m, signature=bytes(64)), "sign its keys"),
+    ("advertise", SIGNED, lambda m: replace(m, signature=b""), "sign its keys"),
+    ("share", {}, with_boxes(lambda b: {**b, 1: b[2]}), "to itself or to an unlisted"),
+    ("share", {}, with_boxes(lambda b: {**b, 9: b[2]}), "to itself or to an unlisted"),
+    ("share", {}, with_boxes(lambda b: {2: b[2]}), "dealt to 1 holders, not to 4"),
+    ("mask", {}, lambda m: replace(m, words=m.words[:2]), "sent 2 words, the terms"),
+    ("confirm", SIGNED, lambda m: replace(m, signature=bytes(64)), "sign the surviv"),
+    (
+        "reveal",
+        SILENT_2,
+        lambda m: replace(m, seed_shares={4: m.seed_shares[4]}),
+        "other seed shares",
+    ),
+    (
+        "reveal",
+        SILENT_2,
+        lambda m: replace(m, key_shares={**m.key_shares, 3: m.seed_shares[3]}),
+        "other key shares",
+    ),
+    (
+        "reveal",
+        SILENT_2,
+        lambda m: replace(m, seed_shares={**m.seed_shares, 3: NO_SHARE}),
+        "no shares",
+    ),
+]
 
-    def test_for_itself(self, federation):
-        f, raw = self.forge(federation, lambda b: {**b, 1: b[2]})
-        refuses(f, 1, raw, "to itself or to an unlisted site")
 
-    def test_for_a_stranger(self, federation):
-        f, raw = self.forge(federation, lambda b: {**b, 9: b[2]})
-        refuses(f, 1, raw, "to itself or to an unlisted site")
-
-    def test_for_too_few_holders(self, federation):
-        f, raw = self.forge(federation, lambda b: {2: b[2], 3: b[3]})
-        refuses(f, 1, raw, "dealt to 2 holders, not to 4")
+def answered(federation, step, terms):
+    """All have answered but for site 2, which has been silent where terms say so."""
+    silent = [("mask", 2)] if terms is SILENT_2 else []
+    f = federation(**terms).until(step, silent=silent)
+    return f.answer(step, without={site for _, site in silent})
 
 
-def test_a_vector_of_another_length(federation):
-    f = federation().until("mask").answer("mask")
-    session = MaskedVector.decode(f.answers[1]).session
-    short = MaskedVector(session, {}, np.zeros(2, dtype=np.uint64)).encode()
-    refuses(f, 1, short, "sent 2 words, the terms say 3")
+@pytest.mark.parametrize(("step", "terms", "forge", "match"), FORGERIES)
+def test_a_false_answer(federation, step, terms, forge, match):
+    f = answered(federation, step, terms)
+    kind = dict(zip(STEPS, MESSAGES, strict=True))[step]
+    refuses(f, 1, forge(kind.decode(f.answers[1])).encode(), match)
 
 
-def test_a_signature_on_something_else(federation):
+def test_the_answer_of_another_site(federation):
+    f = federation().answer("advertise")
+    f.coordinator.receive(1, f.answers[1])
+    refuses(f, 2, f.answers[1], "already taken")
     f = federation(**SIGNED).until("confirm").answer("confirm")
-    session = Confirmation.decode(f.answers[1]).session
-    refuses(f, 1, Confirmation(session, bytes(64)).encode(), "did not sign the surv")
     refuses(f, 1, f.answers[2], "did not sign the survivors")
 
 
-class TestRevealed:
-    @pytest.fixture
-    def f(self, federation):
-        f = federation(n=6, min_survivors=4)
-        return f.until("reveal", silent=[("mask", 2)]).answer("reveal", without={2})
-
-    def test_other_seed_shares_than_asked_for(self, f):
-        message = RevealedShares.decode(f.answers[1])
-        shares = dict(message.seed_shares)
-        del shares[3]
-        forged = replace(message, seed_shares=shares)
-        refuses(f, 1, forged.encode(), "other seed shares")
-
-    def test_other_key_shares_than_asked_for(self, f):
-        message = RevealedShares.decode(f.answers[1])
-        both = {**message.key_shares, 3: message.seed_shares[3]}
-        refuses(f, 1, replace(message, key_shares=both).encode(), "other key shares")
-
-    def test_numbers_outside_the_field(self, f):
-        message = RevealedShares.decode(f.answers[1])
-        shares = {**message.seed_shares, 3: PRIME.to_bytes(SHARE_SIZE, "big")}
-        refuses(f, 1, replace(message, seed_shares=shares).encode(), "no shares")
-
-    @pytest.mark.parametrize(
-        ("kind", "dealer"), [("seed_shares", 3), ("key_shares", 2)]
-    )
-    def test_shares_that_do_not_reconstruct_open_nothing(self, f, kind, dealer):
-        message = RevealedShares.decode(f.answers[1])
-        shares = dict(getattr(message, kind))
-        shares[dealer] = bytes(SHARE_SIZE - 1) + b"\5"
-        f.answers[1] = replace(message, **{kind: shares}).encode()
-        for site, answer in f.answers.items():
-            f.coordinator.receive(site, answer)
-        with pytest.raises(UnknownFaultySiteError, match="nothing was revealed") as e:
-            f.advance()
-        assert e.value.dealer == dealer
-        assert 1 in e.value.holders
+@pytest.mark.parametrize(("kind", "dealer"), [("seed_shares", 3), ("key_shares", 2)])
+def test_shares_that_do_not_reconstruct_open_nothing(federation, kind, dealer):
+    f = answered(federation, "reveal", SILENT_2)
+    message = RevealedShares.decode(f.answers[1])
+    wrong = {**getattr(message, kind), dealer: bytes(SHARE_SIZE - 1) + b"\5"}
+    f.answers[1] = replace(message, **{kind: wrong}).encode()
+    with pytest.raises(UnknownFaultySiteError, match="nothing was revealed") as e:
+        f.deliver().advance()
+    assert e.value.dealer == dealer
+    assert 1 in e.value.holders
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_round_is_closed_once(federation, step):
-    f = federation(**SIGNED).until(step).answer(step)
-    for site, answer in f.answers.items():
-        f.coordinator.receive(site, answer)
+    f = federation(**SIGNED).until(step).answer(step).deliver()
     f.coordinator.advance()
     with pytest.raises(ConsumedStateError):
         f.coordinator.advance()
 
 
-class TestInvitations:
-    def test_to_too_few_sites(self, federation):
-        terms = federation().terms
-        with pytest.raises(InputError, match="3 sites are invited"):
-            invite([1, 2, 3], terms=terms, entropy=Seeded(b"i"))
-
-    def test_to_a_site_without_identity(self, federation):
-        terms = federation(**SIGNED).terms
-        with pytest.raises(InputError, match="roster of identities lacks"):
-            invite([1, 2, 3, 4, 9], terms=terms, entropy=Seeded(b"i"))
-
-    def test_to_a_site_with_a_number_out_of_range(self, federation):
-        terms = federation().terms
-        with pytest.raises(InputError, match="between 1 and"):
-            invite([0, 1, 2, 3, 4], terms=terms, entropy=Seeded(b"i"))
+@pytest.mark.parametrize(
+    ("sites", "terms", "match"),
+    [
+        ([1, 2, 3], {}, "3 sites are invited"),
+        ([1, 2, 3, 4, 9], SIGNED, "roster of identities lacks"),
+        ([0, 1, 2, 3, 4], {}, "between 1 and"),
+    ],
+)
+def test_invitations_that_no_session_can_begin_with(federation, sites, terms, match):
+    with pytest.raises(InputError, match=match):
+        invite(sites, terms=federation(**terms).terms, entropy=Seeded(b"i"))

@@ -73,9 +73,9 @@ class Wild(ClassHistogram):
         return np.array(self.result if len(examples) else [0] * 8)
 
 
-def answered(monkeypatch, privacy, result, said):
-    monkeypatch.setattr(Wild, "result", result)
-    plan = Plan(privacy, (Round(Wild(EDGES)),), cohort=Cohort(3))
+def asked(privacy, statistic, examples, said):
+    """Ask a site whose policy allows everything."""
+    plan = Plan(privacy, (Round(statistic),), cohort=Cohort(3))
     policy = Policy(
         population="p",
         privacy=("distributed", "secure-aggregation"),
@@ -87,7 +87,7 @@ def answered(monkeypatch, privacy, result, said):
         exact_sums=1,
     )
     return respond(
-        Examples([0.1, 0.9], [0, 1]),
+        examples,
         MemoryAccount(),
         plan,
         plan.resolve(0, []),
@@ -97,6 +97,11 @@ def answered(monkeypatch, privacy, result, said):
         policy=policy,
         log=said.append,
     )
+
+
+def answered(monkeypatch, privacy, result, said):
+    monkeypatch.setattr(Wild, "result", result)
+    return asked(privacy, Wild(EDGES), Examples([0.1, 0.9], [0, 1]), said)
 
 
 def test_numbers_outside_their_range_are_clipped_and_the_sites_log_says_so(monkeypatch):
@@ -129,30 +134,9 @@ def test_counting_that_fails_on_a_row_is_answered_with_zeros_under_noise(
 
 
 def test_columns_that_no_row_could_mend_are_refused_as_before():
-    plan = Plan(
-        discreet.DistributedDP(1), (Round(ClassHistogram(EDGES)),), cohort=Cohort(3)
-    )
     logits = Examples([0.1, 9.0], [0, 1], kind="logit")
-    policy = Policy(
-        population="p",
-        privacy=("distributed",),
-        coordinators=("*",),
-        models=("*",),
-        require_roster=False,
-        epsilon_per_plan=1,
-        epsilon_total=1,
-    )
     with pytest.raises(discreet.InputError, match="of kind probability"):
-        respond(
-            logits,
-            MemoryAccount(),
-            plan,
-            plan.resolve(0, []),
-            session=b"s",
-            population="p",
-            entropy=SYSTEM,
-            policy=policy,
-        )
+        asked(discreet.DistributedDP(1), ClassHistogram(EDGES), logits, [])
 
 
 @pytest.mark.parametrize("squared", [False, True])

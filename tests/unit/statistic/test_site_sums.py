@@ -54,6 +54,13 @@ def halves(examples):
     return INNER.split(INNER.count(examples).astype(float))
 
 
+def added_up(terms, effects, variances):
+    """Return the totals over sites with these effects, as they are revealed."""
+    pairs = zip(effects, variances, strict=True)
+    total = sum(terms.of_effect(Effect(*pair)) for pair in pairs)
+    return terms.totals(total.astype(float))
+
+
 @pytest.mark.parametrize("draw", range(5))
 @pytest.mark.parametrize("spread", [0.0, 3.0])
 def test_fixed_point_sums_are_the_textbooks_to_a_hundredth(draw, spread):
@@ -62,11 +69,8 @@ def test_fixed_point_sums_are_the_textbooks_to_a_hundredth(draw, spread):
     variances = np.exp(rng.normal(-4, 1 + spread / 2, 30)).clip(1e-4, 3)
     effects = rng.normal(1.3, 0.3 + spread / 3, 30).clip(-1, 5)
     terms = EffectTerms.of("auc", private=False)
-    total = sum(
-        terms.of_effect(Effect(*e)) for e in zip(effects, variances, strict=True)
-    )
     known = AnchoredSums.of_sites(effects, variances, terms.anchor)
-    sums = AnchoredSums(*terms.totals(total.astype(float)).tolist(), terms.anchor)
+    sums = AnchoredSums(*added_up(terms, effects, variances).tolist(), terms.anchor)
     assert sums.sites == pytest.approx(known.sites, abs=0.01)
     assert sums.mean == pytest.approx(known.mean, abs=1e-3)
     assert sums.tau2 == pytest.approx(known.tau2, rel=0.01, abs=2e-3)
@@ -77,10 +81,7 @@ def test_rounding_is_within_the_bound_of_the_docstring():
     rng = np.random.default_rng(2)
     terms = replace(EffectTerms.of("auc", private=False), unit=1000)
     effects, variances = rng.normal(1, 1, 200), np.exp(rng.normal(-3, 1, 200))
-    total = sum(
-        terms.of_effect(Effect(*e)) for e in zip(effects, variances, strict=True)
-    )
-    found = terms.totals(total.astype(float))
+    found = added_up(terms, effects, variances)
     kept = effects.clip(terms.low, terms.high)
     exact = AnchoredSums.of_sites(kept, variances.clip(terms.least), terms.anchor)
     bound = 200 * 6.0**2 / (1000 * (1e-4 + terms.anchor))
@@ -299,34 +300,40 @@ def test_terms_that_cannot_be_meant_are_refused(change, match):
         replace(EffectTerms.of("auc", private=False), **change)
 
 
-def test_sums_that_cannot_be_meant_are_refused():
-    auc = EffectTerms.of("auc", private=False)
-    with pytest.raises(PlanError, match="at least one thing"):
-        SiteSums(INNER)
-    with pytest.raises(PlanError, match="once"):
-        SiteSums(INNER, (auc, auc))
-    with pytest.raises(PlanError, match="share"):
-        SiteSums(INNER, (auc,), share=Fraction(1))
-    with pytest.raises(PlanError, match="one of the plan's thresholds"):
-        SiteSums(INNER, (EffectTerms.of("recall", private=False, at=0.123),))
-    with pytest.raises(PlanError, match="of a site or of a subject"):
-        SiteSums(INNER, (auc,), clusters="ward")
+AREA = EffectTerms.of("auc", private=False)
+BETWEEN = EffectTerms.of("recall", private=False, at=0.123)
 
 
-def test_so_few_sites_that_sums_determine_them_are_refused():
-    statistic = SiteSums(INNER, (EffectTerms.of("auc", private=False),))
-    statistic.admits(None, 10)
-    with pytest.raises(PlanError, match="at least 10"):
-        statistic.admits(None, 9)
-    pairs = SiteSums(INNER, within=True)
-    pairs.admits(None, 12)
-    with pytest.raises(PlanError, match="at least 12"):
-        pairs.admits(None, 11)
-    clusters = SiteSums(INNER, clusters="site")
-    with pytest.raises(PlanError, match="at least 10"):
-        clusters.admits(None, 3)  # three sites leave one solution in whole numbers
+@pytest.mark.parametrize(
+    ("parts", "match"),
+    [
+        ({}, "at least one thing"),
+        ({"effects": (AREA, AREA)}, "once"),
+        ({"effects": (AREA,), "share": Fraction(1)}, "share"),
+        ({"effects": (BETWEEN,)}, "one of the plan's thresholds"),
+        ({"effects": (AREA,), "clusters": "ward"}, "of a site or of a subject"),
+    ],
+)
+def test_sums_that_cannot_be_meant_are_refused(parts, match):
+    with pytest.raises(PlanError, match=match):
+        SiteSums(INNER, **parts)
+
+
+@pytest.mark.parametrize(
+    ("parts", "fewest"),
+    [({"effects": (AREA,)}, 10), ({"within": True}, 12), ({"clusters": "site"}, 10)],
+)
+def test_so_few_sites_that_sums_determine_them_are_refused(parts, fewest):
+    statistic = SiteSums(INNER, **parts)
+    statistic.admits(None, fewest)
+    for fewer in (3, fewest - 1):  # of three, clusters' sums tell each site's own
+        with pytest.raises(PlanError, match=f"at least {fewest}"):
+            statistic.admits(None, fewer)
+
+
+def test_pairs_within_sites_are_not_added_up_under_noise():
     with pytest.raises(PlanError, match="added up exactly"):
-        replace(statistic, within=True).admits(EXAMPLE, 30)
+        SiteSums(INNER, (AREA,), within=True).admits(EXAMPLE, 30)
 
 
 def test_who_takes_part_in_an_exact_sum_tells_no_size_that_a_plan_chooses():
@@ -368,12 +375,10 @@ def test_without_squares_sites_weigh_the_same_and_little_changes():
     effects = rng.normal(1.3, np.sqrt(0.1 + variances))
     found = {}
     for squared in (True, False):
-        terms = replace(
-            EffectTerms.of("auc", private=True), unit=2**12, squared=squared
-        )
-        pairs = zip(effects, variances, strict=True)
-        total = sum(terms.of_effect(Effect(*e)) for e in pairs).astype(float)
-        assert total.size == 4 + squared
-        found[squared] = AnchoredSums.of_numbers(terms.totals(total), 0.1)
+        terms = EffectTerms.of("auc", private=True)
+        terms = replace(terms, unit=2**12, squared=squared)
+        assert terms.size == 4 + squared
+        totals = added_up(terms, effects, variances)
+        found[squared] = AnchoredSums.of_numbers(totals, 0.1)
     assert found[False].mean == found[True].mean
     assert found[False].tau2 == pytest.approx(found[True].tau2, rel=0.02)
