@@ -23,7 +23,7 @@ from discreet.label.response_keys import ResponseKeys
 from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.binned_positives import BinnedPositives, BinnedPositivesNoise
 from discreet.privacy.loss import PureDP
-from discreet.report.decode_release import open_release
+from discreet.report.build import open_release
 from discreet.transport.in_process import simulate
 from statistical_checks import ALPHA, fit_p_value
 

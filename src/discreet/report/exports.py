@@ -47,7 +47,7 @@ from discreet.optional import load
 from discreet.privacy.claim import Claim
 from discreet.report.explorer import COUNTS, Explorer
 from discreet.report.page import render
-from discreet.report.record import Made, Sign, marked, record_of
+from discreet.report.record import Made, Receipt, Sign, marked, record_of
 from discreet.report.text import (
     UNVERIFIABLE,
     calibration_words,
@@ -61,7 +61,6 @@ from discreet.statistic import Grouped
 if TYPE_CHECKING:
     from discreet.report.evaluation import Evaluation
     from discreet.report.fairness import Fairness
-    from discreet.report.receipt import Receipt
 
 MIN_CELL_COUNT: Final = 5
 

@@ -1,12 +1,18 @@
-"""How sites differ, and what a new one can expect: read from the opened sums.
+"""How sites differ and what a new site can expect, from the revealed sums.
 
-A site's own view: its local values beside the opened ones. Nothing leaves.
+Random groups of sites show a malicious site: it moves its own group and no other. The
+pooled value without that group is free of it, and the median over g groups stays among
+honest values while fewer than g/2 groups hold a malicious site. Groups of honest sites
+differ too. So a group stands out only when the median lies outside its interval by more
+than groups usually differ.
+
+:func:`own_view` shows a site its local values beside the revealed ones. Nothing leaves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,19 +30,22 @@ from discreet.metrics.heterogeneity import (
 )
 from discreet.metrics.table import METRICS
 from discreet.plan.plan import Plan
+from discreet.secagg.graph import SiteGroups
 from discreet.statistic.effect_terms import EffectTerms, Link
 from discreet.statistic.observed import cell_variance, noise_of_block
-from discreet.statistic.site_sums import SiteSums, WithinSums
-from discreet.statistic.site_sums import decoded_products as decoded
+from discreet.statistic.site_sums import SiteSums, WithinSums, decoded_products
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from discreet.report.decode_release import RevealedRound
+    from discreet.report.build import RevealedRound
     from discreet.report.evaluation import Evaluation
-    from discreet.report.random_groups import RandomGroups
 
 _Z: Final = 1.959963984540054
+_LEVEL: Final = 0.9999
+_SDS: Final = 4.0
+_MAD_TO_SD: Final = 1.4826
+"""Of a normal law, the standard deviation over the median absolute deviation."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +144,88 @@ class SiteSpread:
         if self.effects.noise is None:
             found["i2"] = self.effects.sums.i2
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class RandomGroups:
+    """An evaluation a group, and one of all sites without that group.
+
+    Args:
+        members: which sites are in each group, by number.
+        alone: each group's own evaluation.
+        without: the evaluation of all the other groups.
+    """
+
+    members: SiteGroups
+    alone: tuple[Evaluation, ...]
+    without: tuple[Evaluation, ...]
+
+    def values(self, metric: str) -> tuple[float, ...]:
+        """Return each group's value; NaN where a group does not define it."""
+        return tuple(found.metrics[metric].value for found in self.alone)
+
+    def median(self, metric: str) -> float:
+        """Return the median over the groups, which one lying site cannot move far."""
+        known = [v for v in self.values(metric) if not math.isnan(v)]
+        return float(np.median(known)) if known else math.nan
+
+    def spread(self, metric: str) -> Interval:
+        """Return the least and the greatest value of a group."""
+        return _range(self.values(metric))
+
+    def without_one(self, metric: str) -> Interval:
+        """Return the least and the greatest value when one group is left out."""
+        return _range([found.metrics[metric].value for found in self.without])
+
+    def stands_out(self, metric: str) -> tuple[int, ...]:
+        """Return the places of groups that differ by more than chance allows."""
+        middle = self.median(metric)
+        away = [abs(v - middle) for v in self.values(metric) if not math.isnan(v)]
+        usual = _SDS * _MAD_TO_SD * float(np.median(away)) if away else 0.0
+        found = []
+        for place, group in enumerate(self.alone):
+            low, high = group.metrics[metric].interval(_LEVEL)
+            if middle < low - usual or middle > high + usual:
+                found.append(place)
+        return tuple(found)
+
+    def sentences(self, metrics: Iterable[str]) -> list[str]:
+        """Return what stands below the tables, for these metrics."""
+        lines = []
+        outside: dict[int, list[str]] = {}
+        for metric in metrics:
+            title = METRICS[metric].title
+            low, high = self.spread(metric)
+            least, most = self.without_one(metric)
+            lines.append(
+                f"{title} in {len(self.members)} random groups of sites: {low:.4f} to "
+                f"{high:.4f}, median {self.median(metric):.4f}; without one group "
+                f"{least:.4f} to {most:.4f}."
+            )
+            for place in self.stands_out(metric):
+                outside.setdefault(place, []).append(title)
+        for place, titles in sorted(outside.items()):
+            sites = ", ".join(map(str, self.members[place]))
+            lines.append(
+                f"Note: group {place + 1} (sites {sites}) stands out in "
+                f"{', '.join(titles)}: check its sites before you use the pooled value."
+            )
+        return lines
+
+    def to_dict(self, metrics: Sequence[str]) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "members": [list(group) for group in self.members],
+            "metrics": {
+                metric: {
+                    "values": [_known(v) for v in self.values(metric)],
+                    "median": _known(self.median(metric)),
+                    "without_one": [_known(v) for v in self.without_one(metric)],
+                    "stands_out": [place + 1 for place in self.stands_out(metric)],
+                }
+                for metric in metrics
+            },
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +362,7 @@ def heterogeneity_of(revealed: RevealedRound) -> Heterogeneity:
         within = WithinSums.decoded(statistic.pair_sums(revealed.counts))
     if statistic.clusters is not None:
         numbers = statistic.cluster_sums(revealed.counts)
-        products = decoded(statistic.clusters, numbers)
+        products = decoded_products(statistic.clusters, numbers)
         clusters = ClusterProducts(statistic.clusters, products, revealed.contributors)
     return Heterogeneity(spreads, within, clusters)
 
@@ -305,6 +396,15 @@ def _plain(value: float, sd: float) -> dict[str, Any]:
     if math.isnan(value):
         return {"value": None, "interval95": [None, None]}
     return {"value": value, "interval95": list(_ends(value, sd))}
+
+
+def _range(values: Sequence[float]) -> Interval:
+    known = [v for v in values if not math.isnan(v)]
+    return Interval(min(known), max(known)) if known else Interval(math.nan, math.nan)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def own_view(plan: Plan, examples: Examples, opened: Mapping[str, Any]) -> list[str]:

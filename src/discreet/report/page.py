@@ -22,7 +22,7 @@ from discreet.estimate.estimate import Estimate
 from discreet.plan.file import dumps
 from discreet.report.explorer import COUNTS, MEASURES, Explorer
 from discreet.report.plot import png
-from discreet.report.record import Made
+from discreet.report.record import Made, Receipt
 from discreet.report.text import (
     UNVERIFIABLE,
     Headline,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from discreet.report.evaluation import Evaluation
     from discreet.report.exports import Exports
-    from discreet.report.receipt import Receipt
 
 
 def render(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
 from discreet.errors import NotReleasedError
-from discreet.estimate.estimate import Binning, Estimate
+from discreet.estimate.estimate import Estimate
 from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.recalibrate.several_classes import (
@@ -24,7 +21,7 @@ from discreet.report.conformal import ConformalThresholds, Given
 from discreet.report.drift import WATCHED, Drift
 from discreet.report.evaluation import Evaluation
 from discreet.report.exports import Exports
-from discreet.report.fairness import Fairness
+from discreet.report.fairness import Fairness, weighted_mean
 from discreet.report.shown import Parts
 from discreet.report.text import document
 from discreet.report.views import counted
@@ -173,18 +170,3 @@ class MultiEvaluation(Parts):
         return replace(
             exports, gap=lambda name, t: fairness(t).largest(name), fairness=fairness
         )
-
-
-def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
-    """Average estimates; errors are added as if they were fully correlated."""
-    w = np.asarray(weights, dtype=np.float64)
-    if any(math.isnan(e.value) for e in estimates) or w.sum() <= 0:
-        return Estimate.undefined("a class is undefined in the pooled data")
-    w = w / w.sum()
-    unknown = any(e.sampling is None for e in estimates)
-    return Estimate(
-        float(w @ [e.value for e in estimates]),
-        None if unknown else float(w @ [e.sampling or 0.0 for e in estimates]),
-        float(w @ [e.noise for e in estimates]),
-        Binning(*(w @ [astuple(e.binning) for e in estimates]).tolist()),
-    )

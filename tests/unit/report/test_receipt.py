@@ -16,7 +16,7 @@ from discreet.estimate.fit import Flat
 from discreet.plan.cohort import Member, PublicFacts, Roster
 from discreet.privacy.account import Use
 from discreet.privacy.loss import fraction_of
-from discreet.report.receipt import Receipt
+from discreet.report.record import Receipt
 from discreet.report.record import Made
 from discreet.report.verification import attach, verify
 from discreet.transport.simulation import run
