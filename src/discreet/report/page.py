@@ -239,13 +239,13 @@ def _explorer_panel(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]
     }
 
 
-def _cell(found: Estimate) -> tuple[str, str]:
-    return _between(found.value, found.interval())
+def _cell(estimate: Estimate) -> tuple[str, str]:
+    return _between(estimate.value, estimate.interval())
 
 
-def _count(found: Estimate) -> tuple[str, str]:
-    low, high = (f"{end:,.0f}" for end in found.interval())
-    return f"{found.value:,.0f}", "" if low == high else f"[{low}, {high}]"
+def _count(estimate: Estimate) -> tuple[str, str]:
+    low, high = (f"{end:,.0f}" for end in estimate.interval())
+    return f"{estimate.value:,.0f}", "" if low == high else f"[{low}, {high}]"
 
 
 def _gap(explorer: Explorer, name: str) -> tuple[str, str]:

@@ -41,17 +41,12 @@ class PairArea(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiEvaluation(Parts):
-    """One evaluation per class (against the rest) or per group, and their averages.
-
-    Args:
-        parts: the evaluations by name.
-        claim: what was promised to whom.
-        pairs: AUC of each pair of classes, the mean over the two score columns.
-    """
+    """One evaluation per class (against the rest) or per group, and their averages."""
 
     parts: Mapping[str, Evaluation]
     claim: Claim
     pairs: Mapping[Pair, PairArea] = field(default_factory=dict)
+    """AUC of each pair of classes, the mean over the two score columns."""
 
     def __getitem__(self, name: str) -> Evaluation:
         return self.parts[name]
@@ -125,21 +120,21 @@ class MultiEvaluation(Parts):
             )
         return {name: counted(part.fit).counts for name, part in self.items()}
 
-    def _asked(self) -> list[str]:
+    def _shared_metrics(self) -> list[str]:
         """Return the metrics that every part has."""
         return [n for n in METRICS if all(n in p.metrics for p in self.values())]
 
     def _summary(self) -> dict[str, Estimate]:
         """Return each part's first metric, then the averages of all of them."""
-        asked = self._asked()
+        names = self._shared_metrics()
         rows = {
             f"{METRICS[metric].title} {name}": part.metrics[metric]
-            for metric in asked[:1]
+            for metric in names[:1]
             for name, part in self.items()
         }
-        for metric in asked:
+        for metric in names:
             rows[f"{METRICS[metric].title} macro"] = self.average(metric)
-        for metric in asked[:1]:
+        for metric in names[:1]:
             average = self.average(metric, "weighted")
             rows[f"{METRICS[metric].title} weighted"] = average
         if self.pairs:
@@ -147,11 +142,11 @@ class MultiEvaluation(Parts):
         return rows
 
     def _values(self, *, curves: bool) -> dict[str, Any]:
-        asked = self._asked()
+        names = self._shared_metrics()
         values: dict[str, Any] = {
             "parts": {name: document(p, curves=curves) for name, p in self.items()},
-            "macro": {n: self.average(n).to_dict() for n in asked},
-            "weighted": {n: self.average(n, "weighted").to_dict() for n in asked},
+            "macro": {n: self.average(n).to_dict() for n in names},
+            "weighted": {n: self.average(n, "weighted").to_dict() for n in names},
         }
         if self.pairs:
             values["pairs"] = {

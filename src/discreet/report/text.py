@@ -117,8 +117,8 @@ def _number(value: float) -> str:
 def evaluation_text(result: Evaluation, *, wide: bool = False) -> str:
     """Return the table, the counts and the claim; wide: every rate's interval."""
     lines = [metric_table(titled(result.metrics))]
-    for found in result.thresholds.planned():
-        rates, label = found.rates(every=wide), f"at {found.threshold:g}:"
+    for at in result.thresholds.planned():
+        rates, label = at.rates(every=wide), f"at {at.threshold:g}:"
         if wide:
             lines.append(metric_table(rates, label))
         else:
@@ -363,11 +363,11 @@ def document(result: Evaluation, *, curves: bool = True) -> dict[str, Any]:
         return values | {"facts": dict(fit.facts)}
     planned = result.thresholds.planned()
     if bounds := result.influence():
-        at = [
-            {"threshold": found.threshold, **result.influence(found.threshold)}
-            for found in planned
+        by_threshold = [
+            {"threshold": at.threshold, **result.influence(at.threshold)}
+            for at in planned
         ]
-        values["influence"] = {**bounds, "thresholds": at}
+        values["influence"] = {**bounds, "thresholds": by_threshold}
     values |= result.heterogeneity.to_dict(sorted(result.metrics))
     values |= {
         "estimator": fit.estimator,
@@ -377,7 +377,7 @@ def document(result: Evaluation, *, curves: bool = True) -> dict[str, Any]:
             "negatives": fit.observed.total_negatives,
             "noisy": not fit.observed.exact,
         },
-        "thresholds": [found.to_dict() for found in planned],
+        "thresholds": [at.to_dict() for at in planned],
         "calibration": _calibration(result, with_map=curves),
     }
     if not curves:
