@@ -135,15 +135,6 @@ def test_intervals_of_the_difference_cover_the_truth(rng, form):
     assert held / 200 > 0.90
 
 
-def test_the_default_estimator_under_noise_compares_too(rng):
-    paired, counts = released("marginals", *models(rng, 20_000, better=0.5))
-    noise = LaplaceNoise(2.0)
-    noisy = counts + simulate_discrete_laplace(noise.scale, counts.shape, rng)
-    found = compared(paired, noisy, noise, Smooth())
-    assert found.verdict().startswith("a is better")
-    assert json.loads(json.dumps(found.exports.to_dict()))["verdict"] == found.verdict()
-
-
 def test_noise_of_pairs_that_hold_nothing_does_not_reach_a_difference(rng):
     """Against the exact difference of the same test set, and the plain counts' own."""
     noise, drawn, plain, said = LaplaceNoise(1.0), [], [], []

@@ -89,20 +89,6 @@ def test_equal_releases_of_two_data_sets_give_identical_output(rng):
     )
 
 
-def test_spreading_and_permuting_examples_over_sites_changes_nothing(rng):
-    y = rng.random(12_000) < 0.3
-    s = rng.random(12_000)
-    order = rng.permutation(12_000)
-    together = discreet.evaluate([discreet.Examples(s, y)])
-    spread = discreet.evaluate(
-        [discreet.Examples(s[part], y[part]) for part in np.split(order, [5, 5, 9000])]
-    )
-    assert spread.auc == together.auc
-    assert spread.at(0.2) == together.at(0.2)
-    for a, b in zip(spread.roc_curve(), together.roc_curve(), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_the_table_names_every_metric_the_counts_and_the_claim(sites):
     text = str(discreet.evaluate(sites))
     for word in (
