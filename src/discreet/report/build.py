@@ -107,15 +107,13 @@ def _evaluations(
     differ = heterogeneity_of(revealed)
     parts = {}
     for name, observed in observations.items():
-        fit = (estimator or _estimator(plan, observed)).fit(observed)
-        source = Source(
-            last.contributors,
-            last.expected,
-            tuple(releases),
-            name,
-            site_names,
-            estimator,
+        # A tree is fitted by the method that its plan was made for.
+        own = (
+            plan.privacy.estimator() if observed.tree is None else READERS["fedcurve"]()
         )
+        fit = (estimator or own).fit(observed)
+        sites = last.contributors, last.expected
+        source = Source(*sites, tuple(releases), name, site_names, estimator)
         parts[name] = Evaluation(fit, claim, source, plan, differ)
     return parts
 
@@ -151,20 +149,9 @@ def rank_result(
     fit: RankFit, claim: Claim, source: Source, plan: Plan | None = None
 ) -> Evaluation:
     """Return the evaluation of rank sums: an AUC with its errors, and no curve."""
-    revealed = ScalarFit(
-        {"auc": fit.auc},
-        remedy=REMEDY,
-        notes=fit.notes,
-        facts={"examples": fit.examples},
-    )
+    facts = {"examples": fit.examples}
+    revealed = ScalarFit({"auc": fit.auc}, remedy=REMEDY, notes=fit.notes, facts=facts)
     return Evaluation(revealed, claim, source, plan)
-
-
-def _estimator(plan: Plan, observed: NoisyHistogram) -> Estimator:
-    """Return the plan's own estimator; a tree has that of the method that asks for it."""
-    if observed.tree is None:
-        return plan.privacy.estimator()
-    return READERS["fedcurve"]()
 
 
 def _pairs(

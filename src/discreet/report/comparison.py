@@ -61,7 +61,7 @@ from discreet.report.exports import Exports
 from discreet.report.shown import Parts
 from discreet.report.text import document
 from discreet.report.views import counted
-from discreet.statistic.observed import BinCovariance, NoiseDistribution
+from discreet.statistic.observed import NoiseDistribution
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -308,7 +308,12 @@ class ModelComparison(Parts):
             noisy = _gaps(followed or (lambda fit: fit.followed(slopes(fit))), *fits)
         shift = 0.0
         if (expected := self._expected) is None:
-            noise = _variance(noisy, distribution.covariance(counts))
+            each = distribution.covariance(counts)
+            noise = float(
+                noisy.negatives**2 @ each.negatives
+                + noisy.positives**2 @ each.positives
+                + 2 * (noisy.negatives * noisy.positives) @ each.cross
+            )
             sampling = sampling_sd(gaps, *np.split(counts, 2))
         else:
             every = np.concatenate(noisy)
@@ -337,9 +342,8 @@ class ModelComparison(Parts):
                 return sum(each.binning.typical for each in estimates)
             other, share = fit.other
             own = fit.followed(row.measure.slopes(fit.damped))
-            moved = np.concatenate(own) - np.concatenate(
-                row.measure.slopes(other.damped)
-            )
+            flat = row.measure.slopes(other.damped)
+            moved = np.concatenate(own) - np.concatenate(flat)
             shift = one.value - row.measure.value(other) - float(moved @ stray)
             shifts.append(share * shift)
         return abs(shifts[0] - shifts[1])
@@ -421,12 +425,3 @@ def _gaps(slopes: Callable[[Fit], Slopes], a: Fit, b: Fit) -> Slopes:
     """Return the slopes of a difference in the counts of pairs of bins."""
     pairs = zip(slopes(a), slopes(b), strict=True)
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
-
-
-def _variance(slopes: Slopes, each: BinCovariance) -> float:
-    """Return the variance that noise gives a sum with these slopes."""
-    return float(
-        slopes.negatives**2 @ each.negatives
-        + slopes.positives**2 @ each.positives
-        + 2 * (slopes.negatives * slopes.positives) @ each.cross
-    )

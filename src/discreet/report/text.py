@@ -46,11 +46,10 @@ def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
     lines = [header]
     for name, estimate in rows.items():
         cells = cells_of(estimate)
-        if math.isnan(estimate.value):
-            lines.append(f"{name:<{width}} {cells.value:>9}")
-            continue
         lines.append(
-            f"{name:<{width}} {cells.value:>8}   {cells.interval:<18} "
+            f"{name:<{width}} {cells.value:>9}"
+            if math.isnan(estimate.value)
+            else f"{name:<{width}} {cells.value:>8}   {cells.interval:<18} "
             f"{cells.sampling:>9} {cells.binning:>9} {cells.noise:>9}"
         )
     return "\n".join(lines)
@@ -131,11 +130,9 @@ def evaluation_text(result: Evaluation, *, wide: bool = False) -> str:
 
 def _calibration_line(result: Evaluation) -> str:
     effect, name = result.recalibration.effect, result.recalibration.map.name
-    after = (
-        "no map would improve it"
-        if name == "identity"
-        else f"{_number(effect.ece_after.value)} expected after recalibration, {name}"
-    )
+    after = f"{_number(effect.ece_after.value)} expected after recalibration, {name}"
+    if name == "identity":
+        after = "no map would improve it"
     return f"calibration error {_number(effect.ece_before.value)}   ({after})"
 
 
@@ -211,30 +208,27 @@ def headlines(result: Evaluation) -> list[Headline]:
         known = not math.isnan(estimate.value)
         return f"{estimate.value:.1%}" if known else "an unknown share"
 
-    shown, planned = [], result.thresholds.planned()[:1]
+    rows, planned = [], result.thresholds.planned()[:1]
     if "auc" in result.metrics:
         sentence = (
             "Of two people of whom one is positive, the model gives the positive one the "
             f"higher score {share(result.auc)} of the time; chance is 50%."
         )
-        shown.append(Headline("AUC", result.auc, sentence))
+        rows.append(("AUC", result.auc, sentence))
     if "average_precision" in result.metrics and not planned:
         estimate = result.average_precision
         sentence = (
             "Going down the list from the highest score, on average "
             f"{share(estimate)} of those seen so far are positive."
         )
-        shown.append(Headline("Average precision", estimate, sentence))
+        rows.append(("Average precision", estimate, sentence))
     for at in planned:
-        where = f"{at.threshold:g}"
-        recall, precision = at["recall"], at["precision"]
-        sentence = f"Of all positives, {share(recall)} score {where} or more."
-        shown.append(Headline(f"Sensitivity at {where}", recall, sentence))
-        sentence = (
-            f"Of all that score {where} or more, {share(precision)} are positive."
-        )
-        shown.append(Headline(f"Precision at {where}", precision, sentence))
-    return shown
+        t, recall, precision = f"{at.threshold:g}", at["recall"], at["precision"]
+        sentence = f"Of all positives, {share(recall)} score {t} or more."
+        rows.append((f"Sensitivity at {t}", recall, sentence))
+        sentence = f"Of all that score {t} or more, {share(precision)} are positive."
+        rows.append((f"Precision at {t}", precision, sentence))
+    return [Headline(*row) for row in rows]
 
 
 def calibration_words(result: Evaluation) -> str:
