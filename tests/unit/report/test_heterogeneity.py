@@ -13,8 +13,11 @@ import discreet
 from discreet import Examples, HeterogeneityQuestion
 from discreet.data.prior_spread import PriorSpread
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
+from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
 from discreet.statistic.effect_terms import SITE_EFFECTS
+
+NAMES = ("auc", "log_oe", "recall@0.5")
 
 
 def hospitals(sites=12, *, shift=1.0, seed=3):
@@ -36,8 +39,7 @@ def sites():
 
 @pytest.fixture(scope="module")
 def result(sites):
-    names = ("auc", "log_oe", "recall@0.5")
-    return _evaluate(sites, heterogeneity=HeterogeneityQuestion(names))
+    return _evaluate(sites, heterogeneity=HeterogeneityQuestion(NAMES))
 
 
 def _evaluate(sites, **choices):
@@ -46,7 +48,7 @@ def _evaluate(sites, **choices):
         return discreet.evaluate(sites, **choices)
 
 
-@pytest.mark.parametrize("name", ["auc", "log_oe", "recall@0.5"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_opened_sums_say_what_every_sites_own_value_would(sites, result, name):
     statistic = result.plan.statistic
     terms = result.heterogeneity[name].terms
@@ -70,15 +72,17 @@ def test_the_opened_sums_say_what_every_sites_own_value_would(sites, result, nam
     assert found.prediction() == pytest.approx(known.prediction(), abs=3 * off)
 
 
-def test_the_real_protocol_opens_the_same_sums(sites, result):
-    names = ("auc", "log_oe", "recall@0.5")
+def test_the_real_protocol_opens_the_same_sums_and_the_plan_survives_its_file(
+    sites, result
+):
+    again = planfile.loads(planfile.dumps(result.plan))
+    assert again == result.plan
+    assert again.digest() == result.plan.digest()
     masked = _evaluate(
-        sites, heterogeneity=HeterogeneityQuestion(names), aggregation="secagg"
+        sites, heterogeneity=HeterogeneityQuestion(NAMES), aggregation="secagg"
     )
-    assert (
-        masked.source.releases[0].total.tolist()
-        == result.source.releases[0].total.tolist()
-    )
+    totals = [r.source.releases[0].total.tolist() for r in (masked, result)]
+    assert totals[0] == totals[1]
 
 
 def test_a_shift_between_hospitals_shows_in_pairs_across_them_only(result):
@@ -120,24 +124,19 @@ def test_under_noise_sites_without_an_effect_are_counted_as_such():
     assert "more not estimable" in found.sentence()
 
 
-def test_a_plan_with_sums_over_sites_survives_its_file(result):
-    text = planfile.dumps(result.plan)
-    again = planfile.loads(text)
-    assert again == result.plan
-    assert again.digest() == result.plan.digest()
-    assert "net" not in text
-
-
-def test_so_few_sites_are_refused_before_anything_is_counted(sites):
-    with pytest.raises(discreet.PlanError, match="at least 10"):
-        discreet.evaluate(sites[:9], heterogeneity=True)
-
-
-def test_classes_and_groups_do_not_go_with_it(sites):
-    with pytest.raises(discreet.PlanError, match="two classes and no groups"):
-        discreet.evaluate(sites, groups=["a"], heterogeneity=True)
-    with pytest.raises(discreet.PlanError, match="name@number"):
-        discreet.evaluate(sites, heterogeneity=HeterogeneityQuestion(("recall@half",)))
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"heterogeneity": True}, "at least 10"),
+        ({"heterogeneity": True, "groups": ["a"]}, "two classes and no groups"),
+        ({"heterogeneity": HeterogeneityQuestion(("recall@half",))}, "name@number"),
+    ],
+)
+def test_what_cannot_be_said_of_sites_is_refused_before_anything_is_counted(
+    sites, choices, sentence
+):
+    with pytest.raises(discreet.PlanError, match=sentence):
+        discreet.evaluate(sites[:9], **choices)
 
 
 def test_every_effect_can_be_asked_for_in_one_plan_or_two(sites):
@@ -194,23 +193,16 @@ def test_rows_of_one_person_widen_the_interval_as_their_number_says(metric):
     single = alone.metrics[metric].interval()
     assert high - low == pytest.approx(single.high - single.low, rel=0.15)
     assert plain.high - plain.low < 0.55 * (high - low)
-
-
-def test_single_rows_are_clusters_that_change_nothing():
-    people = HeterogeneityQuestion((), within=False, clusters="subject")
-    found = _evaluate([repeated(1, k) for k in range(10)], heterogeneity=people)
-    for metric in ("auc", "average_precision", "brier"):
-        factor = found.metrics[metric].clustered.factor
-        assert factor == pytest.approx(1.0, abs=1e-4)
+    one_row_each = _evaluate([repeated(1, k) for k in range(10)], heterogeneity=people)
+    factor = one_row_each.metrics[metric].clustered.factor
+    assert factor == pytest.approx(1.0, abs=1e-4)  # single rows change nothing
 
 
 def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
     """The six functions of a row stand for the slopes well enough."""
-    asked = HeterogeneityQuestion((), within=False, clusters="site")
-    found = _evaluate(sites, heterogeneity=asked, edges=PriorSpread(1024, 0.05))
+    over_sites = HeterogeneityQuestion((), within=False, clusters="site")
+    found = _evaluate(sites, heterogeneity=over_sites, edges=PriorSpread(1024, 0.05))
     cells = found.fit.bins
-    from discreet.metrics.table import METRICS
-
     inner = found.plan.statistic.inner
     split = [inner.split(inner.count(site).astype(float)) for site in sites]
     sizes = np.array([[c.negatives.sum(), c.positives.sum()] for c in split])
@@ -221,8 +213,8 @@ def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
         moved = np.array([slopes @ inner.count(site) for site in sites])
         known = math.sqrt(k / (k - 1) * (moved**2).sum())
         estimate = found.metrics[metric]
-        said = estimate.sampling * estimate.clustered.factor
-        assert said == pytest.approx(known, rel=0.15), metric
+        spread = estimate.sampling * estimate.clustered.factor
+        assert spread == pytest.approx(known, rel=0.15), metric
         assert estimate.clustered.freedom == pytest.approx(k - 1, rel=1e-3)
 
 
