@@ -235,7 +235,7 @@ class Explorer:
         if len(curves) == 1 and (after := self.first.recalibration.after) is not None:
             curves.append(after)
         for k, curve in enumerate(curves):
-            if len(curves) - k > 1 or len(self.parts) > 1 or k == 0:
+            if k == 0 or len(self.parts) > 1:  # one band: that of the scores
                 strokes.append(Stroke(curve.predicted, curve.low, k, upper=curve.high))
             strokes.append(Stroke(curve.predicted, curve.rate, k))
             strokes.append(Stroke(curve.predicted, curve.rate, k, points=True))

@@ -298,6 +298,8 @@ def test_groups_are_evaluated_apart_from_one_release(rng):
         alone = discreet.evaluate([discreet.Examples(s[g == name], y[g == name])])
         assert result[name].auc == alone.auc
     assert list(result) == ["f", "m"]
+    slope = result.average("calibration_slope")
+    assert slope.support == result["f"].metrics["calibration_slope"].support
     assert "AUC f" in str(result)
     with pytest.raises(NotReleasedError, match="multiclass='ovo'"):
         result.average_pairs()

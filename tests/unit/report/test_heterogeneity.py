@@ -8,13 +8,16 @@ import warnings
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import discreet
 from discreet import Examples, HeterogeneityQuestion
+from discreet.cli.main import app
 from discreet.data.prior_spread import PriorSpread
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
 from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
+from discreet.report.heterogeneity import own_view
 from discreet.statistic.effect_terms import SITE_EFFECTS
 
 NAMES = ("auc", "log_oe", "recall@0.5")
@@ -230,3 +233,50 @@ def test_the_report_says_the_interval_over_clusters(sites):
     low, high = plain["clustered"]["interval95"]
     assert low < plain["interval95"][0]
     assert high > plain["interval95"][1]
+
+
+# -- a site's own view -----------------------------------------------------
+
+
+def own_rows(seed, signal, n=900):
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.35
+    return 1 / (1 + np.exp(-rng.normal(signal * y - 1, 1))), y
+
+
+def test_a_site_like_the_others_is_inside_and_a_bad_one_outside(result):
+    revealed = result.exports.to_dict()
+    usual = own_view(result.plan, Examples(*own_rows(2, 1.4)), revealed)
+    assert len(usual) == len(NAMES)
+    assert usual[0].startswith("Your AUC is 0.8")
+    assert f"{result.auc.value:.2f} pooled" in usual[0]
+    assert usual[0].endswith(": inside.")
+    assert usual[2].startswith("Your recall at 0.5")
+    bad = own_view(result.plan, Examples(*own_rows(2, 0.2)), revealed)
+    assert bad[0].endswith(": outside.")
+    lonely = own_view(result.plan, Examples([0.2, 0.4], [0, 0]), revealed)
+    assert all("cannot be estimated" in line for line in lonely)
+
+
+def test_a_result_of_another_plan_or_no_result_is_refused(result):
+    own = Examples([0.2, 0.4], [0, 1])
+    plain = discreet.recommend(discreet.PublicFacts(), discreet.SecureAggregation())
+    for plan, revealed, sentence in (
+        (result.plan, {"plan_digest": "00"}, "another plan"),
+        (result.plan, {"plan_digest": result.plan.digest().hex()}, "no result of"),
+        (plain, {}, "--heterogeneity auc"),
+    ):
+        with pytest.raises(discreet.InputError, match=sentence):
+            own_view(plan, own, revealed)
+
+
+def test_the_command_says_it_from_two_files(result, tmp_path):
+    rows = "\n".join(f"{s},{int(y)}" for s, y in zip(*own_rows(3, 1.4), strict=True))
+    (tmp_path / "mine.csv").write_text(f"y_score,y_true\n{rows}\n")
+    (tmp_path / "plan.toml").write_text(planfile.dumps(result.plan))
+    (tmp_path / "result.json").write_text(result.to_json())
+    files = [str(tmp_path / name) for name in ("plan.toml", "mine.csv", "result.json")]
+    done = CliRunner().invoke(app, ["site", "own", *files[:2], "--result", files[2]])
+    assert done.exit_code == 0, done.output
+    assert "Your AUC is" in done.output
+    assert "inside" in done.output
