@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Final, TypeAlias
 
@@ -72,11 +73,7 @@ def result_of(
     together = [pooled(releases)] if in_groups else releases
     revealed = open_release(plan, together)
 
-    def parts_of(
-        rounds: Sequence[Release], decoded: RevealedRound
-    ) -> dict[str, Evaluation]:
-        return _evaluations(decoded, rounds, claim, estimator, names)
-
+    parts_of = partial(_evaluations, claim, estimator, names)
     parts = parts_of(together, revealed)
     if in_groups:
         parts = grouped(
@@ -84,9 +81,9 @@ def result_of(
         )
     if revealed.statistic.compares:
         joint = JointCounts(revealed.counts, revealed.noise)
-        counted = joint if revealed.statistic.joint else None
         first, second = parts.values()
-        return ModelComparison(first, second, claim, counted)
+        known = joint if revealed.statistic.joint else None
+        return ModelComparison(first, second, claim, known)
     if set(parts) == {""}:
         return parts[""]
     pairs = _pairs(revealed.pairs(), estimator or plan.privacy.estimator())
@@ -94,11 +91,11 @@ def result_of(
 
 
 def _evaluations(
-    revealed: RevealedRound,
-    releases: Sequence[Release],
     claim: Claim,
     estimator: Estimator | None,
     site_names: tuple[str, ...],
+    releases: Sequence[Release],
+    revealed: RevealedRound,
 ) -> dict[str, Evaluation]:
     """Evaluate every part of one sum."""
     plan, last = revealed.plan, releases[-1]
@@ -108,10 +105,9 @@ def _evaluations(
     parts = {}
     for name, observed in observations.items():
         # A tree is fitted by the method that its plan was made for.
-        own = (
-            plan.privacy.estimator() if observed.tree is None else READERS["fedcurve"]()
-        )
-        fit = (estimator or own).fit(observed)
+        tree = observed.tree is not None
+        own = READERS["fedcurve"] if tree else plan.privacy.estimator
+        fit = (estimator or own()).fit(observed)
         sites = last.contributors, last.expected
         source = Source(*sites, tuple(releases), name, site_names, estimator)
         parts[name] = Evaluation(fit, claim, source, plan, differ)
@@ -186,7 +182,7 @@ def _warn_if_fine(plan: Plan, parts: Iterable[NoisyHistogram]) -> None:
             f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
             "is nearly the data itself: use fewer bins or a private model",
             DisclosureWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 

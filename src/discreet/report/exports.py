@@ -107,18 +107,11 @@ class Exports:
         }
 
     def _release(
-        self,
-        made: Made,
-        *,
-        record: bool,
-        sign: Sign | None,
-        receipts: Sequence[Receipt],
+        self, made: Made, sign: Sign | None, receipts: Sequence[Receipt]
     ) -> dict[str, Any] | None:
         """Return the record with its marks; None where this is not all of a release."""
-        if not (record and self.whole):
-            return None
-        released = record_of(self.first, made, self.models)
-        return released and marked(released, sign, receipts)
+        record = record_of(self.first, made, self.models) if self.whole else None
+        return record and marked(record, sign, receipts)
 
     def to_dict(
         self,
@@ -134,9 +127,8 @@ class Exports:
         the rest; of exact sums the curves are left out too, which tell every count.
         ``sign`` is the coordinator's key, ``receipts`` are the sites'.
         """
-        released = self._release(
-            made or Made(), record=record, sign=sign, receipts=receipts
-        )
+        when = made or Made()
+        released = self._release(when, sign, receipts) if record else None
         values = {**self.values(curves=self._curves(record)), "release": released}
         return values if released else {**values, "unverifiable": UNVERIFIABLE}
 
@@ -150,8 +142,8 @@ class Exports:
     ) -> str:
         """Return the report as one HTML file; arguments as for :meth:`to_dict`."""
         when = made or Made()
-        released = self._release(when, record=record, sign=sign, receipts=receipts)
-        return render(self, when, released, receipts, curves=self._curves(record))
+        kept = self._release(when, sign, receipts) if record else None
+        return render(self, when, kept, receipts, curves=self._curves(record))
 
     def _curves(self, record: bool) -> bool:
         return record or not exact_sums(self.first.plan)
