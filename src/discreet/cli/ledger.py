@@ -155,7 +155,7 @@ def receipt(
 
     It holds the plan, the loss, the unit and when; no data, and not the population.
     """
-    from discreet.report.receipt import Receipt  # noqa: PLC0415 - loads the results
+    from discreet.report.record import Receipt  # noqa: PLC0415 - loads the results
     from discreet.transport.keys import SiteKeys  # noqa: PLC0415 - likewise
 
     agreed, identity = read_plan(plan), SiteKeys(keys).identity()

@@ -1,35 +1,50 @@
-"""From a plan and its releases to its result: the only way to make one.
+"""The result of a plan, from the plan and its releases alone.
 
-Nothing but the plan and what was revealed is read, so a simulation and a deployment
-that release the same sums give the same result. The statistic's parts decide which
-it is: one evaluation, several, or two models compared.
+A simulation and a deployment that release the same sums give the same result. The
+statistic's parts decide which it is: one evaluation, several, or two models compared.
+
+A site can send any vector, and a secure sum hides whose it was. From what no honest cohort
+can send no metric is estimated; what is only unlikely is told to the reader. False data
+within these limits are not seen here: their effect is bounded (``Evaluation.influence``),
+and random groups show it (``heterogeneity.random_groups``).
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from discreet.errors import DisclosureWarning, PlanError
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.errors import DisclosureWarning, PlanError, ReleaseError
 from discreet.estimate.fit import Estimator, ScalarFit
+from discreet.estimate.slopes import covariance_of
 from discreet.label.rank_terms import REMEDY, RankFit, RankSumTerms, read
 from discreet.metrics.errors import measure
+from discreet.metrics.influence import NOISE_SDS
 from discreet.metrics.table import METRICS
+from discreet.noise.mechanism import NoisyCounts
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Release, one_release
 from discreet.privacy.claim import Claim
 from discreet.report.comparison import JointCounts, ModelComparison
-from discreet.report.decode_release import RevealedRound, open_release
 from discreet.report.evaluation import Evaluation, Source
-from discreet.report.heterogeneity import heterogeneity_of
-from discreet.report.random_groups import grouped, pooled
+from discreet.report.fairness import weighted_mean
+from discreet.report.heterogeneity import RandomGroups, heterogeneity_of
 from discreet.report.record import READERS
-from discreet.report.several import MultiEvaluation, Pair, PairArea, weighted_mean
-from discreet.statistic.observed import NoisyHistogram
+from discreet.report.several import MultiEvaluation, Pair, PairArea
+from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
+from discreet.statistic.protocol import Statistic
 from discreet.statistic.rank_sums import RankSums
 
+FAR: Final = 10.0
+"""A total so many times larger or smaller than was declared is told to the reader."""
 Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison
 """What a plan can give."""
 
@@ -50,27 +65,25 @@ def result_of(
     """
     if isinstance(plan.statistic, RankSums):
         return _rank_sums(plan, releases, claim)
-    names = _names(plan, site_names)
-    together: Sequence[Release] = releases
+    if plan.roster is not None:
+        names = tuple(member.name for member in plan.roster.sites)
+    else:
+        names = tuple(site_names) if all(site_names) else ()
     in_groups = plan.cohort.random_groups > 1 and bool(releases[0].members)
-    if in_groups:
-        together = [pooled(releases)]
+    together = [pooled(releases)] if in_groups else releases
     revealed = open_release(plan, together)
 
-    def parts_of(each: Sequence[Release]) -> dict[str, Evaluation]:
-        decoded = revealed if each is together else open_release(plan, each)
-        return _evaluations(decoded, each, claim, estimator, names)
-
+    parts_of = partial(_evaluations, claim, estimator, names)
+    parts = parts_of(together, revealed)
     if in_groups:
-        parts = grouped(releases, parts_of(together), lambda one: parts_of([one]))
-    else:
-        parts = parts_of(releases)
+        parts = grouped(
+            releases, parts, lambda one: parts_of([one], open_release(plan, [one]))
+        )
     if revealed.statistic.compares:
-        joint = None
-        if revealed.statistic.joint:
-            joint = JointCounts(revealed.counts, revealed.noise)
-        a, b = parts.values()
-        return ModelComparison(a, b, claim, joint)
+        joint = JointCounts(revealed.counts, revealed.noise)
+        first, second = parts.values()
+        known = joint if revealed.statistic.joint else None
+        return ModelComparison(first, second, claim, known)
     if set(parts) == {""}:
         return parts[""]
     pairs = _pairs(revealed.pairs(), estimator or plan.privacy.estimator())
@@ -78,11 +91,11 @@ def result_of(
 
 
 def _evaluations(
-    revealed: RevealedRound,
-    releases: Sequence[Release],
     claim: Claim,
     estimator: Estimator | None,
     site_names: tuple[str, ...],
+    releases: Sequence[Release],
+    revealed: RevealedRound,
 ) -> dict[str, Evaluation]:
     """Evaluate every part of one sum."""
     plan, last = revealed.plan, releases[-1]
@@ -91,15 +104,12 @@ def _evaluations(
     differ = heterogeneity_of(revealed)
     parts = {}
     for name, observed in observations.items():
-        fit = (estimator or _estimator(plan, observed)).fit(observed)
-        source = Source(
-            last.contributors,
-            last.expected,
-            tuple(releases),
-            name,
-            site_names,
-            estimator,
-        )
+        # A tree is fitted by the method that its plan was made for.
+        tree = observed.tree is not None
+        own = READERS["fedcurve"] if tree else plan.privacy.estimator
+        fit = (estimator or own()).fit(observed)
+        sites = last.contributors, last.expected
+        source = Source(*sites, tuple(releases), name, site_names, estimator)
         parts[name] = Evaluation(fit, claim, source, plan, differ)
     return parts
 
@@ -112,20 +122,20 @@ def evaluation(
     estimator: Estimator | None = None,
 ) -> Evaluation:
     """Build the result of a plan that has one part."""
-    found = result_of(plan, releases, claim, estimator=estimator)
-    if not isinstance(found, Evaluation):
+    result = result_of(plan, releases, claim, estimator=estimator)
+    if not isinstance(result, Evaluation):
         raise PlanError(
             f"a {plan.statistic.name} plan has several evaluations; see result_of"
         )
-    return found
+    return result
 
 
 def _rank_sums(plan: Plan, releases: Sequence[Release], claim: Claim) -> Evaluation:
     """Evaluate what a plan of rank sums revealed."""
     last = one_release(releases, plan.digest(), len(plan.rounds))
-    this = plan.resolve(len(plan.rounds) - 1, releases[:-1])
-    told = plan.privacy.colluders_in(plan.cohort)
-    terms = RankSumTerms.of(this.statistic, this.loss, colluders=told)
+    resolved = plan.resolve(len(plan.rounds) - 1, releases[:-1])
+    colluders = plan.privacy.colluders_in(plan.cohort)
+    terms = RankSumTerms.of(resolved.statistic, resolved.loss, colluders=colluders)
     fit = read(terms, last.total)
     source = Source(last.contributors, last.expected, tuple(releases))
     return rank_result(fit, claim, source, plan)
@@ -135,20 +145,9 @@ def rank_result(
     fit: RankFit, claim: Claim, source: Source, plan: Plan | None = None
 ) -> Evaluation:
     """Return the evaluation of rank sums: an AUC with its errors, and no curve."""
-    revealed = ScalarFit(
-        {"auc": fit.auc},
-        remedy=REMEDY,
-        notes=fit.notes,
-        facts={"examples": fit.examples},
-    )
+    facts = {"examples": fit.examples}
+    revealed = ScalarFit({"auc": fit.auc}, remedy=REMEDY, notes=fit.notes, facts=facts)
     return Evaluation(revealed, claim, source, plan)
-
-
-def _estimator(plan: Plan, observed: NoisyHistogram) -> Estimator:
-    """Return the plan's own estimator; a tree has that of the method that asks for it."""
-    if observed.tree is None:
-        return plan.privacy.estimator()
-    return READERS["fedcurve"]()
 
 
 def _pairs(
@@ -156,21 +155,15 @@ def _pairs(
 ) -> dict[Pair, PairArea]:
     """Return each pair's AUC, the mean over its two score columns, and its examples."""
     names = list(dict.fromkeys(a for a, _ in observed))
-    found = {}
+    pairs = {}
     for a, b in combinations(names, 2):
         both = [observed[a, b], observed[b, a]]
         areas = [measure(METRICS["auc"], estimator.fit(part)) for part in both]
-        found[a, b] = PairArea(
+        pairs[a, b] = PairArea(
             weighted_mean(areas, [1.0, 1.0]),
             both[0].total_negatives + both[0].total_positives,
         )
-    return found
-
-
-def _names(plan: Plan, given: Sequence[str]) -> tuple[str, ...]:
-    if plan.roster is not None:
-        return tuple(member.name for member in plan.roster.sites)
-    return tuple(given) if all(given) else ()
+    return pairs
 
 
 def _warn_if_fine(plan: Plan, parts: Iterable[NoisyHistogram]) -> None:
@@ -189,5 +182,173 @@ def _warn_if_fine(plan: Plan, parts: Iterable[NoisyHistogram]) -> None:
             f"an exact histogram of {bins} bins over fewer than {10 * bins} examples "
             "is nearly the data itself: use fewer bins or a private model",
             DisclosureWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
+
+
+# -- decoding ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RevealedRound:
+    """The decoded sum of the last round, and the histograms in it."""
+
+    plan: Plan
+    statistic: Statistic
+    decoded: NoisyCounts
+    contributors: int
+
+    @property
+    def counts(self) -> FloatVector:
+        """The decoded sum."""
+        return self.decoded.counts
+
+    @property
+    def noise(self) -> NoiseDistribution:
+        """What is known about its noise."""
+        return self.decoded.noise
+
+    def parts(self) -> Mapping[str, NoisyHistogram]:
+        """Return the sum's histograms by name; the only one is named ''."""
+        parts = self.statistic.parts(self.counts, self.noise)
+        return {
+            name: _against_sizes(
+                self.plan, self._told(part), self.contributors, whole=len(parts) == 1
+            )
+            for name, part in parts.items()
+        }
+
+    def pairs(self) -> Mapping[Pair, NoisyHistogram]:
+        """Return the histograms of one class against another, if there are any."""
+        pairs = self.statistic.pairs(self.counts, self.noise)
+        return {pair: self._told(part) for pair, part in pairs.items()}
+
+    def _told(self, part: NoisyHistogram) -> NoisyHistogram:
+        notes = (*part.notes, *self.decoded.notes)
+        return replace(part, refusal=self.decoded.refusal, notes=notes)
+
+
+def open_release(plan: Plan, releases: Sequence[Release]) -> RevealedRound:
+    """Check that the releases belong to the plan and decode the last one."""
+    last = one_release(releases, plan.digest(), len(plan.rounds))
+    resolved = plan.resolve(len(plan.rounds) - 1, releases[:-1])
+    least = plan.cohort.min_survivors
+    if last.contributors < least:
+        raise ReleaseError(
+            f"{last.contributors} sites contributed, and the plan asks for at least "
+            f"{least}; this sum must not be opened"
+        )
+    mechanism = plan.privacy.mechanism_for(resolved, plan.cohort)
+    size = mechanism.sent(resolved.statistic.size)
+    if last.total.size != size:
+        raise PlanError(
+            f"the plan's statistic has {size} counts, the release {last.total.size}"
+        )
+    decoded = _without_negatives(mechanism.open(last.total, last.contributors))
+    return RevealedRound(plan, resolved.statistic, decoded, last.contributors)
+
+
+def _without_negatives(decoded: NoisyCounts) -> NoisyCounts:
+    """Refuse an exact sum with a negative count, which no honest site sends.
+
+    The sum was charged and revealed. So it gives a result like any other, in which
+    every metric is unusable for this reason.
+    """
+    if decoded.noise.scale > 0 or not (decoded.counts < 0).any():
+        return decoded
+    reason = (
+        "the exact sum holds negative counts, which no data give: a site sent what is "
+        "no count; ask again in random groups to find where, or leave out the sites "
+        "that are in doubt"
+    )
+    return replace(decoded, counts=np.maximum(decoded.counts, 0), refusal=reason)
+
+
+def _against_sizes(
+    plan: Plan, part: NoisyHistogram, contributors: int, *, whole: bool
+) -> NoisyHistogram:
+    """Add what a part's total says about the plan's declared sizes.
+
+    ``whole``: it is the only part. An exact total above what the sites may hold is
+    unusable, a noisy one gets a note.
+    """
+    each, declared = plan.cohort.max_examples_per_site, plan.facts.examples
+    if each is None and declared is None:
+        return part
+    total = part.total_negatives + part.total_positives
+    slack = 0.0
+    if not part.exact:
+        variance = covariance_of(part, np.ones((1, 2 * len(part.edges))))[0, 0]
+        slack = NOISE_SDS * math.sqrt(max(float(variance), 0.0))
+    refusal, notes = part.refusal, []
+    if each is not None and total > each * contributors + slack:
+        above = (
+            f"than {contributors} sites of at most {each:,} examples may hold: at "
+            "least one site sent what it does not have"
+        )
+        if part.exact:
+            refusal = refusal or f"the exact sum holds more examples {above}"
+        else:
+            notes.append(
+                f"this release holds more examples {above}, or the noise is beyond "
+                f"{NOISE_SDS:g} standard deviations"
+            )
+    if declared is not None:
+        if total > FAR * declared + slack:
+            notes.append(_far("above", declared))
+        # One of several groups may be small without anybody's lie.
+        elif whole and total < declared / FAR - slack:
+            notes.append(_far("below", declared))
+    return replace(part, refusal=refusal, notes=(*part.notes, *notes))
+
+
+def _far(side: str, declared: int) -> str:
+    return (
+        f"the total is more than {FAR:g} times {side} the {declared:,} examples that "
+        "the plan declares: the declaration is wrong, or a site's counts are"
+    )
+
+
+# -- random groups -----------------------------------------------------------------
+
+
+def grouped(
+    releases: Sequence[Release],
+    together: Mapping[str, Evaluation],
+    evaluations: Callable[[Release], Mapping[str, Evaluation]],
+) -> dict[str, Evaluation]:
+    """Add each group's own evaluation, and those without one group, to all together.
+
+    ``evaluations`` makes the evaluations of one sum, by name.
+    """
+    members = tuple(r.members for r in releases)
+    alone = [evaluations(r) for r in releases]
+    without = [evaluations(pooled(releases, leave_out=k)) for k in range(len(releases))]
+    parts = {}
+    for name, part in together.items():
+        own = (group[name] for group in alone)
+        groups = RandomGroups(
+            members,
+            tuple(
+                replace(each, source=replace(each.source, part=f"group {k}"))
+                for k, each in enumerate(own, 1)
+            ),
+            tuple(group[name] for group in without),
+        )
+        differ = replace(part.heterogeneity, random_groups=groups)
+        parts[name] = replace(part, heterogeneity=differ)
+    return parts
+
+
+def pooled(releases: Sequence[Release], *, leave_out: int | None = None) -> Release:
+    """Add up the groups' sums of one round, all or all but one."""
+    taken = [r for place, r in enumerate(releases) if place != leave_out]
+    if len({(r.plan_digest, r.round) for r in taken}) != 1:
+        raise ReleaseError("the groups' sums are of different plans or rounds")
+    return replace(
+        taken[0],
+        total=np.sum([r.total for r in taken], axis=0),
+        contributors=sum(r.contributors for r in taken),
+        expected=sum(r.expected for r in taken),
+        members=(),
+    )

@@ -1,8 +1,6 @@
-r"""Comparing two models on the same examples: the differences of their metrics.
+r"""Differences of two models' metrics on the same examples, from one release.
 
-Both models' metrics rest on the same people, so their errors go together, and a
-difference is known better than the two values. How much better only the joint counts
-tell:
+The two models' errors are correlated, and only joint counts tell how:
 
 - ``joint``: a cell is a class and a pair of bins (i, j). The difference of a metric has
   the slope :math:`g^a_i - g^b_j` in its count, so
@@ -10,28 +8,24 @@ tell:
   .. math::
       \operatorname{Var} = \sum_{y,i,j} c_{yij}\,(g^a_{yi} - g^b_{yj})^2,
 
-  for the AUC DeLong's variance of a difference on the binned scores; noise likewise,
-  with the noise's variance in the place of the count and the slopes that each model's
-  reading has in the released counts.
-- ``marginals``: nothing tells how the errors go together. The sampling errors are
-  taken as uncorrelated. Models that rank the same people correlate positively, so
-  the interval is wider than need be; only models that err in opposite ways on the
-  same people would make it too narrow.
+  for the AUC DeLong's variance of a difference on the binned scores. Noise has the
+  noise's variance in the place of the count, and the slopes in the released counts.
+- ``marginals``: sampling errors are taken as uncorrelated. Models that rank the same
+  people correlate positively, so the interval is wider than need be; for models that err
+  in opposite ways on the same people it is too narrow.
 
-The budget is that of the one release: L1 is 2 for marginals, 1 for joint counts.
+L1 sensitivity is 2 for marginals, 1 for joint counts.
 
-Net reclassification: whom the first model moves up and down against the second.
-
-With categories cut by thresholds (or, without any, every rise of the score),
+Net reclassification (Pencina et al. 2008, 2011), with categories cut by thresholds or,
+without any, every rise of the score:
 
 .. math::
     \mathrm{NRI}_+ = P(\text{up} \mid y = 1) - P(\text{down} \mid y = 1), \quad
-    \mathrm{NRI}_- = P(\text{down} \mid y = 0) - P(\text{up} \mid y = 0),
+    \mathrm{NRI}_- = P(\text{down} \mid y = 0) - P(\text{up} \mid y = 0).
 
-(Pencina et al. 2008, 2011). Both are means over examples of a number of a cell of the
-joint counts. With one threshold they are the differences of recall and of specificity.
-A miscalibrated model can have a high NRI without any use (Hilden and Gerds 2014): it is
-here because forms ask for it; report the difference of net benefits beside it.
+With one threshold these are the differences of recall and of specificity. A miscalibrated
+model can have a high NRI without any use (Hilden and Gerds 2014): report the difference of
+net benefits beside it.
 """
 
 from __future__ import annotations
@@ -44,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate, Interval
@@ -67,7 +61,7 @@ from discreet.report.exports import Exports
 from discreet.report.shown import Parts
 from discreet.report.text import document
 from discreet.report.views import counted
-from discreet.statistic.observed import BinCovariance, NoiseDistribution
+from discreet.statistic.observed import NoiseDistribution
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -84,69 +78,24 @@ class Reclassification:
     total: Estimate
 
 
-def reclassification(
-    counts: FloatVector,
-    distribution: NoiseDistribution,
-    first: Edges,
-    second: Edges,
-    thresholds: Sequence[float] = (),
-) -> Reclassification:
-    """Read net reclassification from counts per class and pair of bins.
-
-    A threshold inside a bin takes the bin whole, by its lower edge; without
-    thresholds, examples of equal bins count as unmoved.
-    """
-    if first.array.tolist() != second.array.tolist() and not thresholds:
-        raise InputError("rises of a score are read over the same bins of both models")
-    a, b = (_categories(edges, thresholds) for edges in (first, second))
-    moved = np.sign(a[:, None] - b[None, :]).ravel()
-    n, p = np.split(counts, 2)
-    up = _mean(moved, p, distribution, counts, positives=True)
-    down = _mean(-moved, n, distribution, counts, positives=False)
-    sampling = math.hypot(up.sampling or 0.0, down.sampling or 0.0)
-    noise = math.hypot(up.noise, down.noise)
-    value = up.value + down.value
-    total = Estimate(
-        value,
-        sampling,
-        noise,
-        Binning(-2.0, 2.0, 0.0),
-        support=Interval(-2.0, 2.0),
-    )
-    return Reclassification(up, down, total)
-
-
-def _categories(edges: Edges, thresholds: Sequence[float]) -> FloatVector:
-    """Return each bin's category, or its own place without thresholds."""
+def _categories(edges: Edges, thresholds: Sequence[float]) -> IntVector:
+    """Return each bin's category by its lower edge, or its own place without any."""
     if not thresholds:
-        return np.arange(len(edges), dtype=np.float64)
-    lower = edges.array[:-1]
-    return np.searchsorted(np.sort(np.asarray(thresholds)), lower, "right").astype(
-        np.float64
-    )
+        return np.arange(len(edges), dtype=np.int64)
+    return np.searchsorted(np.sort(thresholds), edges.array[:-1], "right")
 
 
-def _mean(
-    moved: FloatVector,
-    cells: FloatVector,
-    distribution: NoiseDistribution,
-    counts: FloatVector,
-    *,
-    positives: bool,
-) -> Estimate:
-    """Return the mean of a number of a cell over one class's examples."""
+def _mean_move(moved: FloatVector, cells: FloatVector, noise: FloatVector) -> Estimate:
+    """Return the mean move over one class's examples; ``noise`` is each cell's variance."""
     total = float(cells.sum())
     if not total > 0:
         return Estimate.undefined("the pooled data hold none of this class", _SIGNED)
     value = min(max(float(moved @ cells) / total, -1.0), 1.0)
-    slopes: FloatArray = (moved - value) / total
-    variance = float(np.maximum(cells, 0.0) @ slopes**2)
-    each = distribution.covariance(counts)
-    noise = float((each.positives if positives else each.negatives) @ slopes**2)
+    squares: FloatVector = ((moved - value) / total) ** 2
     return Estimate(
         value,
-        math.sqrt(max(variance, 0.0)),
-        math.sqrt(max(noise, 0.0)),
+        math.sqrt(max(float(np.maximum(cells, 0.0) @ squares), 0.0)),
+        math.sqrt(max(float(noise @ squares), 0.0)),
         Binning(-1.0, 1.0, 0.0),
         support=_SIGNED,
     )
@@ -154,7 +103,7 @@ def _mean(
 
 @dataclass(frozen=True, eq=False)
 class JointCounts:
-    """Released counts per class and pair of bins, and the law of their noise."""
+    """Released counts per class and pair of bins, and their noise distribution."""
 
     counts: FloatVector
     noise: NoiseDistribution
@@ -162,15 +111,7 @@ class JointCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelComparison(Parts):
-    """Two models' evaluations from one release, and the differences, a minus b.
-
-    Args:
-        a: the first model's evaluation.
-        b: the second model's evaluation.
-        claim: what was promised to whom.
-        joint: the released counts per pair of bins, where these were counted.
-        names: the names of the two models.
-    """
+    """Two models' evaluations from one release, and the differences, a minus b."""
 
     a: Evaluation
     b: Evaluation
@@ -232,7 +173,7 @@ class ModelComparison(Parts):
                 on = RATES[name].measure.slopes(cells, cut)
                 return Slopes(*np.split(on @ weights(fit), 2))
 
-            first, second = (found[name] for found in both)
+            first, second = (at_cut[name] for at_cut in both)
             return self._difference(RATES[name].title, first, second, slopes)
 
         return Measured(RATES, rate)
@@ -259,15 +200,33 @@ class ModelComparison(Parts):
         """Return the net reclassification improvement of the first model.
 
         Between the categories that thresholds cut, or of any rise of the score without
-        thresholds. Only joint counts tell who moved: see ``form="joint"``.
+        thresholds. A threshold inside a bin takes the bin whole, by its lower edge. Only
+        joint counts tell who moved: see ``form="joint"``.
         """
         if self.joint is None:
             raise NotReleasedError(
                 "who is reclassified is not in two separate histograms; compare with "
                 "form='joint'"
             )
-        edges = self.a.observed.edges, self.b.observed.edges
-        return reclassification(self.joint.counts, self.joint.noise, *edges, thresholds)
+        first, second = self.a.observed.edges, self.b.observed.edges
+        if not thresholds and first.array.tolist() != second.array.tolist():
+            raise InputError(
+                "rises of a score are read over the same bins of both models"
+            )
+        a, b = (_categories(edges, thresholds) for edges in (first, second))
+        moved = np.sign(a[:, None] - b[None, :]).ravel().astype(np.float64)
+        negatives, positives = np.split(self.joint.counts, 2)
+        noise = self.joint.noise.covariance(self.joint.counts)
+        up = _mean_move(moved, positives, noise.positives)
+        down = _mean_move(-moved, negatives, noise.negatives)
+        total = Estimate(
+            up.value + down.value,
+            math.hypot(up.sampling or 0.0, down.sampling or 0.0),
+            math.hypot(up.noise, down.noise),
+            Binning(-2.0, 2.0, 0.0),
+            support=Interval(-2.0, 2.0),
+        )
+        return Reclassification(up, down, total)
 
     @property
     def dependence(self) -> str:
@@ -280,17 +239,17 @@ class ModelComparison(Parts):
                 f"{known}; noise in pairs of bins that seem empty is taken off a "
                 "difference, which need not be that of the two values beside it"
             )
-        said = (
+        assumed = (
             "the two models' errors are taken as uncorrelated, for two separate "
             "histograms do not tell: careful for models that rank the same people "
             "alike, too little for models that err in opposite ways"
         )
         apart = self.difference("auc")
         if math.isnan(apart.value):
-            return said
+            return assumed
         most = sum(part.metrics["auc"].sampling or 0.0 for part in (self.a, self.b))
         low, high = replace(apart, sampling=most).interval()
-        return f"{said}, whose AUCs would differ by {low:+.4f} to {high:+.4f}"
+        return f"{assumed}, whose AUCs would differ by {low:+.4f} to {high:+.4f}"
 
     def _difference(
         self,
@@ -336,55 +295,55 @@ class ModelComparison(Parts):
     ) -> tuple[float, float, float]:
         """Return what noise probably added to a difference, and its two errors' sd.
 
-        ``slopes`` are those in the counts read, ``followed`` in the released ones.
+        ``slopes`` are those in the fitted counts, ``followed`` in the released ones.
         """
         own, other = first.sampling or 0.0, second.sampling or 0.0
         if self.joint is None:
-            return (
-                0.0,
-                math.hypot(own, other),
-                math.hypot(first.noise, second.noise),
-            )
+            noise = math.hypot(first.noise, second.noise)
+            return 0.0, math.hypot(own, other), noise
         distribution, counts = self.joint.noise, self.joint.counts
-        gaps = noisy = _gaps(slopes, self.a, self.b)
+        fits = counted(self.a.fit), counted(self.b.fit)
+        gaps = noisy = _gaps(slopes, *fits)
         if distribution.scale:
-            passed = followed or (lambda part: part.followed(slopes(part)))
-            noisy = _gaps(passed, self.a, self.b)
+            noisy = _gaps(followed or (lambda fit: fit.followed(slopes(fit))), *fits)
         shift = 0.0
-        if (found := self._expected) is None:
-            noise = _variance(noisy, distribution.covariance(counts))
+        if (expected := self._expected) is None:
+            each = distribution.covariance(counts)
+            noise = float(
+                noisy.negatives**2 @ each.negatives
+                + noisy.positives**2 @ each.positives
+                + 2 * (noisy.negatives * noisy.positives) @ each.cross
+            )
             sampling = sampling_sd(gaps, *np.split(counts, 2))
         else:
             every = np.concatenate(noisy)
-            shift = float(every @ (counts - found.counts))
-            noise = float(every**2 @ found.variance)
-            scatter = found.followed * np.maximum(found.counts, 0.0)
+            shift = float(every @ (counts - expected.counts))
+            noise = float(every**2 @ expected.variance)
+            scatter = expected.followed * np.maximum(expected.counts, 0.0)
             sampling = sampling_sd(gaps, *np.split(scatter, 2))
         if followed is not None:  # each model's smoothness was chosen by itself
-            fits = (part.fit for part in (self.a, self.b))
-            both = [r.unsure(slopes(r)) for r in fits if isinstance(r, Fit)]
-            noise += sum(each**2 for each in both)
+            noise += sum(fit.unsure(slopes(fit)) ** 2 for fit in fits)
         # Under noise the cells' counts are rough, and their sum may leave what the
         # two models' own errors allow.
         sampling = min(max(sampling, abs(own - other)), own + other)
         return shift, sampling, math.sqrt(max(noise, 0.0))
 
-    def _usual(self, row: MetricRow[Measure], *found: Estimate) -> float:
+    def _usual(self, row: MetricRow[Measure], *estimates: Estimate) -> float:
         """Return the usual error of shapes: what both models share cancels.
 
-        A model's bias has a sign, that of its distance to the flat reading. Of noise
-        that both readings follow what is expected is taken off both.
+        A model's bias has the sign of its distance to the flat fit. The expected part of
+        the noise that both fits follow is taken off both.
         """
         shifts = []
-        for one, part, stray in zip(found, (self.a, self.b), self._stray, strict=True):
+        both = zip(estimates, (self.a, self.b), self._stray, strict=True)
+        for one, part, stray in both:
             fit = part.fit
             if not isinstance(fit, Fit) or fit.other is None:
-                return found[0].binning.typical + found[1].binning.typical
+                return sum(each.binning.typical for each in estimates)
             other, share = fit.other
             own = fit.followed(row.measure.slopes(fit.damped))
-            moved = np.concatenate(own) - np.concatenate(
-                row.measure.slopes(other.damped)
-            )
+            flat = row.measure.slopes(other.damped)
+            moved = np.concatenate(own) - np.concatenate(flat)
             shift = one.value - row.measure.value(other) - float(moved @ stray)
             shifts.append(share * shift)
         return abs(shifts[0] - shifts[1])
@@ -462,18 +421,7 @@ class ModelComparison(Parts):
         )
 
 
-def _gaps(slopes: Callable[[Fit], Slopes], a: Evaluation, b: Evaluation) -> Slopes:
+def _gaps(slopes: Callable[[Fit], Slopes], a: Fit, b: Fit) -> Slopes:
     """Return the slopes of a difference in the counts of pairs of bins."""
-    if not (isinstance(a.fit, Fit) and isinstance(b.fit, Fit)):
-        raise NotReleasedError("a joint comparison needs both models' histograms")
-    pairs = zip(slopes(a.fit), slopes(b.fit), strict=True)
+    pairs = zip(slopes(a), slopes(b), strict=True)
     return Slopes(*((on_a[:, None] - on_b[None, :]).ravel() for on_a, on_b in pairs))
-
-
-def _variance(slopes: Slopes, each: BinCovariance) -> float:
-    """Return the variance that noise gives a sum with these slopes."""
-    return float(
-        slopes.negatives**2 @ each.negatives
-        + slopes.positives**2 @ each.positives
-        + 2 * (slopes.negatives * slopes.positives) @ each.cross
-    )

@@ -1,33 +1,31 @@
 r"""Conformal thresholds from one release: prediction sets that hold the true label.
 
 The true-class score of an example is the probability that the model gives to its own
-label. With n examples of which a future one is exchangeable, a set of all labels whose
-probability is at least :math:`\tau` misses the true one with probability at most
+label. If a future example is exchangeable with n counted ones, the set of all labels of
+probability at least :math:`\tau` misses the true one with probability at most
 
 .. math:: \frac{1 + \#\{\text{true-class scores} < \tau\}}{n + 1} \le \alpha
 
 (Vovk et al. 2005; Papadopoulos et al. 2002), so :math:`\tau` is the largest that keeps
 the count below :math:`\alpha(n + 1) - 1`. A release gives that count at every edge.
-Under noise it is known up to an error of known size: its 95% quantile is added to the
-count, and of several crossings the lowest is taken, so that noise costs width and not
-coverage. Between two edges the count follows the reading's curve: a guess of where inside
-one bin the scores lie, by which coverage may differ.
+Under noise the 95% quantile of its error is added, and of several crossings the lowest is
+taken: noise costs width, not coverage. Between two edges the count follows the fitted
+curve, and coverage may differ by what one bin holds.
 
-*Marginal* thresholds hold over all examples; *by class*, among the examples of each label;
-by group, where each group has thresholds of its own. None holds once the data drift.
+*Marginal* thresholds hold over all examples; *by class*, among the examples of each label.
+Neither holds once the data drift.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.arrays import FloatVector
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.fit import Fit
@@ -42,8 +40,8 @@ Given: TypeAlias = Literal["marginal", "class"]
 _QUANTILE: Final = 1.6448536269514722
 """The noise's 95% quantile is added to every count."""
 _HALVINGS: Final = 40
-Weights: TypeAlias = tuple[FloatVector, FloatVector]
-"""What each bin counts for: negatives' bins, positives' bins."""
+_Term: TypeAlias = tuple[Fit, bool, bool]
+"""A fit, and whether its negatives and its positives are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,37 +71,18 @@ class ConformalThresholds:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "alpha": self.alpha,
-            "given": self.given,
-            "negative": self.negative,
-            "positive": self.positive,
-        }
+        return asdict(self)
 
 
 def conformal(fit: Fit, alpha: float, given: Given = "marginal") -> ConformalThresholds:
     """Return the thresholds of sets that miss the true label in at most ``alpha``."""
-    _check(fit, alpha)
-    bins = len(fit.observed.edges)
-    none, one = np.zeros(bins), np.ones(bins)
-
-    def positives_below(tau: float) -> Weights:
-        return none, 1 - _above(fit, tau).positives
-
-    def negatives_below(tau: float) -> Weights:
-        return _above(fit, 1 - tau, strictly=True).negatives, none
-
     match given:
         case "marginal":
-
-            def below(tau: float) -> Weights:
-                return negatives_below(tau)[0], positives_below(tau)[1]
-
-            found = _largest([(fit, below, (one, one))], alpha)
-            return ConformalThresholds(alpha, given, found, found)
+            both = _largest([(fit, True, True)], alpha)
+            return ConformalThresholds(alpha, given, both, both)
         case "class":
-            negative = _largest([(fit, negatives_below, (one, none))], alpha)
-            positive = _largest([(fit, positives_below, (none, one))], alpha)
+            negative = _largest([(fit, True, False)], alpha)
+            positive = _largest([(fit, False, True)], alpha)
             return ConformalThresholds(alpha, given, negative, positive)
         case _:
             raise InputError("conformal thresholds are given 'marginal' or by 'class'")
@@ -114,25 +93,14 @@ def conformal_classes(classes: Mapping[str, Fit], alpha: float) -> float:
 
     Each class's positives against the rest are its true-class scores.
     """
-    terms = []
-    for fit in classes.values():
-        _check(fit, alpha)
-        bins = len(fit.observed.edges)
-        none, one = np.zeros(bins), np.ones(bins)
-
-        def below(tau: float, fit: Fit = fit, none: FloatVector = none) -> Weights:
-            return none, 1 - _above(fit, tau).positives
-
-        terms.append((fit, below, (none, one)))
-    return _largest(terms, alpha)
-
-
-_Term: TypeAlias = tuple[Fit, Callable[[float], Weights], Weights]
+    return _largest([(fit, False, True) for fit in classes.values()], alpha)
 
 
 def _largest(terms: Sequence[_Term], alpha: float) -> float:
     """Return the lowest place where the count with its noise reaches what is allowed."""
-    n, spread = _sum([(fit, counted) for fit, _, counted in terms])
+    for fit, _, _ in terms:
+        _check(fit, alpha)
+    n, spread = _below(terms)
     allowed = alpha * (n - _QUANTILE * spread + 1) - 1
     if allowed < 0:
         raise NotReleasedError(
@@ -141,13 +109,13 @@ def _largest(terms: Sequence[_Term], alpha: float) -> float:
         )
 
     def exceeds(tau: float) -> bool:
-        count, sd = _sum([(fit, below(tau)) for fit, below, _ in terms])
+        count, sd = _below(terms, tau)
         return count + _QUANTILE * sd > allowed
 
     low, end = 0.0, 1.0
     if not all(fit.observed.exact for fit, _, _ in terms):
         # Noisy counts may cross what is allowed more than once: the first is taken.
-        own = np.concatenate([unit_edges(r.observed.edges) for r, _, _ in terms])
+        own = np.concatenate([unit_edges(fit.observed.edges) for fit, _, _ in terms])
         for place in np.unique(np.append(own, 1 - own)):
             if exceeds(float(place)):
                 end = float(place)
@@ -162,11 +130,16 @@ def _largest(terms: Sequence[_Term], alpha: float) -> float:
     return low
 
 
-def _sum(terms: Sequence[tuple[Fit, Weights]]) -> tuple[float, float]:
-    """Return a released count and the standard deviation of its noise."""
+def _below(terms: Sequence[_Term], tau: float | None = None) -> tuple[float, float]:
+    """Return how many true-class scores there are, or lie below tau, and the noise's sd."""
     count = variance = 0.0
-    for fit, (on_n, on_p) in terms:
+    for fit, negatives, positives in terms:
         observed = fit.observed
+        on_n = on_p = np.ones(len(observed.edges))
+        if tau is not None:
+            on_n = _above(fit, 1 - tau, strictly=True).negatives
+            on_p = 1 - _above(fit, tau).positives
+        on_n, on_p = negatives * on_n, positives * on_p
         count += float(on_n @ observed.negatives + on_p @ observed.positives)
         if not observed.exact:
             row = np.concatenate([on_n, on_p])[None, :]
@@ -176,12 +149,10 @@ def _sum(terms: Sequence[tuple[Fit, Weights]]) -> tuple[float, float]:
 
 def _above(fit: Fit, p: float, *, strictly: bool = False) -> SharesAbove:
     """Return the shares of the bins at or above a probability."""
-    kind = fit.observed.edges.scores.kind
-    if kind == "logit":
+    t = p
+    if fit.observed.edges.scores.kind == "logit":
         with np.errstate(divide="ignore"):
             t = float(np.log(p) - np.log1p(-p))
-    else:
-        t = p
     if strictly and fit.observed.edges.atoms:
         t = float(np.nextafter(t, math.inf))
     return cut_at(fit.counts, t, along=fit.along).curved

@@ -1,4 +1,4 @@
-r"""Periods side by side: what changed, with alarms at a stated rate over the whole series.
+r"""Changes between periods, with alarms at a stated rate over the whole series.
 
 Periods are declared groups in their order. Each period's value :math:`v_t` is compared
 with the mean of the periods before it, weighted by their precision:
@@ -7,23 +7,23 @@ with the mean of the periods before it, weighted by their precision:
     m_{t-1} = S_{t-1}^2 \sum_{i<t} \frac{v_i}{s_i^2}, \quad
     S_{t-1}^{-2} = \sum_{i<t} s_i^{-2},
 
-with s both sampling and noise, and under noise half of the usual error of a shape that
-the bins do not show: exact sums err alike in every period, a fitted shape does not. These contrasts (Helmert's) are independent where nothing
-changes, so an alarm beyond the z of :math:`(1 - f)^{1/m}`, m contrasts in all over periods
-and measures, happens in at most a share f of whole series. The reference grows, so a late
-change is seen better than one in the second period; after an alarm it starts again there.
+with s both sampling and noise, and under noise half of the usual binning error: a fitted
+shape differs between periods. These contrasts (Helmert's) are independent where nothing
+changes. So an alarm beyond the z of :math:`(1 - f)^{1/m}`, for m contrasts over periods
+and measures, happens in at most a share f of whole series. After an alarm the reference
+starts again.
 
 The population stability index :math:`\sum_g (q_g - p_g)\ln(q_g/p_g)` over ten groups of
-the reference's scores is about :math:`\sum_g \delta_g^2/p_g`, a sum of squares of normal
-errors where nothing changes: it is compared with a scaled chi-square of the same mean and
-variance (Satterthwaite), noise included.
+the reference's scores is about :math:`\sum_g \delta_g^2/p_g`. It is compared with a scaled
+chi-square of the mean and variance that it has without change (Satterthwaite), noise
+included.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, Final
@@ -38,6 +38,8 @@ from discreet.estimate.slopes import covariance_of
 from discreet.metrics.table import METRICS, RATES
 from discreet.metrics.thresholds import at_threshold
 from discreet.report.evaluation import Evaluation
+from discreet.report.text import title_of
+from discreet.report.views import counted
 
 WATCHED: Final = ("auc", "observed_expected", "calibration_slope")
 _GROUPS: Final = 10
@@ -83,16 +85,12 @@ class Drift:
     @property
     def critical(self) -> float:
         """The z beyond which a contrast raises an alarm."""
-        return critical_value(self._contrasts, self.false_alarm)
+        return NormalDist().inv_cdf(1 - self._each / 2)
 
     @property
     def _each(self) -> float:
         """The false-alarm rate of a single comparison: measures, and the PSI."""
-        return each_rate(self._contrasts, self.false_alarm)
-
-    @property
-    def _contrasts(self) -> int:
-        return (len(self.periods) - 1) * (len(self.measures) + 1)
+        return _each_rate(len(self.periods), len(self.measures), self.false_alarm)
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
@@ -105,62 +103,59 @@ class Drift:
         return tuple(c for c in (*self.changes, *self.stability) if c.alarm)
 
     def _values(self, measure: str) -> dict[str, Estimate]:
-        found = {}
-        for period, result in self.periods.items():
-            if measure in RATES and self.threshold is not None:
-                at = at_threshold(_reading(result), self.threshold)
-                found[period] = at[measure]
-            else:
-                found[period] = result.metrics[measure]
-        return found
+        if measure not in RATES or self.threshold is None:
+            return {name: part.metrics[measure] for name, part in self.periods.items()}
+        at = self.threshold
+        fits = self._fits.items()
+        return {name: at_threshold(fit, at)[measure] for name, fit in fits}
+
+    @cached_property
+    def _fits(self) -> dict[str, Fit]:
+        """Every period's fitted histogram, which comparing periods needs."""
+        return {name: counted(part.fit) for name, part in self.periods.items()}
 
     def _series(self, measure: str) -> list[Change]:
-        found = []
+        changes = []
         weight = mean = 0.0
         for period, estimate in self._values(measure).items():
-            sd = spread_of(estimate)
-            value = estimate.value
+            sd, value = _spread(estimate), estimate.value
             if math.isnan(value) or not sd > 0:
                 continue
-            z, alarm = 0.0, False
+            alarm = False
             if weight > 0:
                 z = (value - mean) / math.sqrt(sd**2 + 1 / weight)
                 alarm = abs(z) > self.critical
-                found.append(Change(period, measure, mean, value, z, alarm))
+                changes.append(Change(period, measure, mean, value, z, alarm))
             if alarm or weight == 0:
                 weight, mean = sd**-2, value
             else:
                 total = weight + sd**-2
                 mean, weight = (mean * weight + value * sd**-2) / total, total
-        return found
+        return changes
 
     @cached_property
     def stability(self) -> tuple[Change, ...]:
         """The population stability index of every period against those before it."""
-        found = []
-        names = list(self.periods)
-        start = 0
-        for t in range(1, len(names)):
-            before = [_reading(self.periods[p]) for p in names[start:t]]
-            value, z = _psi(before, _reading(self.periods[names[t]]))
-            alarm = z > NormalDist().inv_cdf(1 - self._each)
-            found.append(Change(names[t], "psi", 0.0, value, z, alarm))
-            if alarm:
-                start = t
-        return tuple(found)
+        changes = []
+        before: list[Fit] = []
+        for period, fit in self._fits.items():
+            alarm = False
+            if before:
+                value, z = _psi(before, fit)
+                alarm = z > NormalDist().inv_cdf(1 - self._each)
+                changes.append(Change(period, "psi", 0.0, value, z, alarm))
+            before = [fit] if alarm else [*before, fit]
+        return tuple(changes)
 
     def ks(self, first: str, second: str) -> float:
         """Return the largest distance of two periods' distributions of scores."""
-        shares = [_shares(_reading(self.periods[p])) for p in (first, second)]
-        return float(np.abs(np.cumsum(shares[0]) - np.cumsum(shares[1])).max())
+        one, other = (np.cumsum(_shares(self._fits[p])) for p in (first, second))
+        return float(np.abs(one - other).max())
 
     def detectable(self, measure: str = "auc", power: float = 0.9) -> float:
         """Return the change in the last period that is seen with this probability."""
-        sds = [
-            spread_of(e)
-            for e in self._values(measure).values()
-            if not math.isnan(e.value)
-        ]
+        estimates = self._values(measure).values()
+        sds = [_spread(e) for e in estimates if not math.isnan(e.value)]
         if len(sds) < 2 or not all(sd > 0 for sd in sds):
             raise NotReleasedError(f"{measure} has no error in two or more periods")
         spread = math.sqrt(sds[-1] ** 2 + 1 / sum(sd**-2 for sd in sds[:-1]))
@@ -172,38 +167,24 @@ class Drift:
             f"{len(self.alarms)} alarms; {self.false_alarm:.0%} of series of "
             f"{len(self.periods)} periods without any change would have one or more"
         )
+        titles = {name: title_of(name) for name in self.measures}
+        titles["psi"] = "the population stability index"
         changes = (
-            f"{c.period}: {_title(c.measure)} is {c.now:.4g}, before it {c.before:.4g}"
+            f"{c.period}: {titles[c.measure]} is {c.now:.4g}, before it {c.before:.4g}"
             for c in self.alarms
         )
         return (rate, *changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "false_alarm": self.false_alarm,
-            "changes": [
-                {
-                    "period": c.period,
-                    "measure": c.measure,
-                    "before": c.before,
-                    "now": c.now,
-                    "z": c.z,
-                    "alarm": c.alarm,
-                }
-                for c in (*self.changes, *self.stability)
-            ],
-        }
+        changes = [asdict(change) for change in (*self.changes, *self.stability)]
+        return {"false_alarm": self.false_alarm, "changes": changes}
 
 
-def each_rate(contrasts: int, false_alarm: float) -> float:
-    """Return the false-alarm rate of one of several independent comparisons."""
+def _each_rate(periods: int, measures: int, false_alarm: float) -> float:
+    """Return the false-alarm rate of one of the comparisons: measures, and the PSI."""
+    contrasts = (periods - 1) * (measures + 1)
     return -math.expm1(math.log1p(-false_alarm) / contrasts)
-
-
-def critical_value(contrasts: int, false_alarm: float) -> float:
-    """Return the z beyond which one of several comparisons raises an alarm."""
-    return NormalDist().inv_cdf(1 - each_rate(contrasts, false_alarm) / 2)
 
 
 def detectable_change(
@@ -223,43 +204,29 @@ def detectable_change(
     """
     if periods < 2:
         raise InputError("a series needs two or more periods")
-    z = critical_value((periods - 1) * (measures + 1), false_alarm)
+    z = NormalDist().inv_cdf(1 - _each_rate(periods, measures, false_alarm) / 2)
     spread = sd * math.sqrt(1 + 1 / (periods - 1))
     return (z + NormalDist().inv_cdf(power)) * spread
-
-
-def _reading(result: Evaluation) -> Fit:
-    if not isinstance(result.fit, Fit):
-        raise NotReleasedError("periods are compared by their histograms")
-    return result.fit
-
-
-def _totals(fit: Fit) -> FloatVector:
-    observed = fit.observed
-    found: FloatVector = observed.negatives + observed.positives
-    return found
 
 
 def _shares(fit: Fit) -> FloatVector:
     """Return the share of a period's examples in each bin, none negative."""
     counts = fit.counts
     each = np.maximum(counts.negatives, 0.0) + np.maximum(counts.positives, 0.0)
-    found: FloatVector = each / max(float(each.sum()), 1e-300)
-    return found
+    return np.asarray(each / max(float(each.sum()), 1e-300))
 
 
 def _psi(before: Sequence[Fit], now: Fit) -> tuple[float, float]:
     """Return the index over ten groups, and how far it is beyond what is usual."""
     from scipy.stats import chi2  # noqa: PLC0415 - slow to import
 
-    reference: FloatVector = np.sum([_totals(r) for r in before], axis=0)
     smooth: FloatVector = np.mean([_shares(r) for r in before], axis=0)
     middle = np.cumsum(smooth) - smooth / 2
     group = np.minimum((middle * _GROUPS).astype(np.int64), _GROUPS - 1)
     member: FloatArray = (group[None, :] == np.arange(_GROUPS)[:, None]).astype(float)
     member = member[member.any(axis=1)]
-    p, spread_p = _grouped(member, reference, before)
-    q, spread_q = _grouped(member, _totals(now), [now])
+    p, spread_p = _grouped(member, before)
+    q, spread_q = _grouped(member, [now])
     kept = (p > 0) & (q > 0)
     value = float(((q - p) * np.log(q / p))[kept].sum())
     if not kept.any():
@@ -275,10 +242,9 @@ def _psi(before: Sequence[Fit], now: Fit) -> tuple[float, float]:
     return value, -NormalDist().inv_cdf(min(max(tail, 1e-300), 1 - 1e-12))
 
 
-def _grouped(
-    member: FloatArray, totals: FloatVector, fits: Sequence[Fit]
-) -> tuple[FloatVector, FloatArray]:
+def _grouped(member: FloatArray, fits: Sequence[Fit]) -> tuple[FloatVector, FloatArray]:
     """Return the groups' shares and their covariance, sampling and noise."""
+    totals = np.sum([f.observed.negatives + f.observed.positives for f in fits], axis=0)
     n = max(float(totals.sum()), 1e-300)
     share: FloatVector = member @ totals / n
     spread: FloatArray = (np.diag(np.maximum(share, 0.0)) - np.outer(share, share)) / n
@@ -290,14 +256,7 @@ def _grouped(
     return share, spread
 
 
-def _title(name: str) -> str:
-    if name == "psi":
-        return "the population stability index"
-    return RATES[name].title if name in RATES else METRICS[name].title
-
-
-def spread_of(estimate: Estimate) -> float:
+def _spread(estimate: Estimate) -> float:
     """Return by how much a period's value differs from another's where nothing changes."""
-    noise = estimate.noise
-    shape = _SHAPE_SHARE * estimate.binning.typical if noise > 0 else 0.0
-    return math.hypot(estimate.sampling or 0.0, noise, shape)
+    shape = _SHAPE_SHARE * estimate.binning.typical if estimate.noise > 0 else 0.0
+    return math.hypot(estimate.sampling or 0.0, estimate.noise, shape)

@@ -1,8 +1,7 @@
-"""The evaluation: what the caller gets, made from a fit.
+"""The evaluation: every metric, curve and table that a fit gives.
 
 A fit of a histogram has everything. A fit of revealed numbers (rank sums, exact areas, a
-curator's values) has these alone, and asking it for more is an error that names the way
-to get it.
+curator's values) has these alone; anything else is an error that names the way to get it.
 """
 
 from __future__ import annotations
@@ -45,42 +44,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What an evaluation was made from.
-
-    Args:
-        contributors: how many sites it rests on.
-        expected: how many sites were asked.
-        releases: what was revealed, round by round.
-        part: which of several parts this is, a class or a group.
-        site_names: the names of the sites, where they are known.
-        estimator: the caller's estimator, None for the plan's own.
-    """
+    """The sites and releases that an evaluation was made from."""
 
     contributors: int
     expected: int
+    """How many sites were invited."""
     releases: tuple[Release, ...] = ()
     part: str = ""
+    """The class or the group, where there are several."""
     site_names: tuple[str, ...] = ()
     estimator: Estimator | None = None
+    """The caller's; None for the plan's own."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Shown):
-    """Every metric of the pooled data, with its error sources and its claim.
-
-    Args:
-        fit: the fitted histogram, or the numbers that were revealed.
-        claim: what was promised to whom.
-        source: what it was made from: sites and releases.
-        plan: the plan that was carried out, where there is one.
-        heterogeneity: how sites differ, as far as the plan asked for it.
-    """
+    """Every metric of the pooled data, with its error sources and its claim."""
 
     fit: AnyFit
+    """The fitted histogram, or the numbers that were revealed."""
     claim: Claim
     source: Source
     plan: Plan | None = None
     heterogeneity: Heterogeneity = field(default_factory=Heterogeneity)
+    """How sites differ, as far as the plan asked for it."""
 
     def __post_init__(self) -> None:
         which = f" of {self.source.part}" if self.source.part else ""
@@ -110,9 +97,9 @@ class Evaluation(Shown):
             given = self.fit.given
             listed = [name for name in METRICS if name in given]
             return Measured(listed, self._given, known=METRICS)
-        asked = DEFAULT_METRICS if self.plan is None else self.plan.metrics
-        found, clusters = measures(self.fit, asked), self.heterogeneity.clusters
-        return found if clusters is None else clusters.over(found, self.fit)
+        wanted = DEFAULT_METRICS if self.plan is None else self.plan.metrics
+        metrics, clusters = measures(self.fit, wanted), self.heterogeneity.clusters
+        return metrics if clusters is None else clusters.over(metrics, self.fit)
 
     def _given(self, name: str) -> Estimate:
         """Return a number that was revealed; anything else needs a histogram."""
@@ -153,14 +140,14 @@ class Evaluation(Shown):
                 f"the threshold {threshold:g} lies outside the scores' range {scores}; "
                 f"{remedy}"
             )
-        found = at_threshold(fit, threshold)
-        if found.undefined():
+        at = at_threshold(fit, threshold)
+        if at.undefined():
             warnings.warn(
-                f"at this threshold {', '.join(found.undefined())} divide by zero: NaN",
+                f"at this threshold {', '.join(at.undefined())} divide by zero: NaN",
                 UndefinedMetricWarning,
                 stacklevel=2,
             )
-        return found
+        return at
 
     @property
     def thresholds(self) -> Thresholds:

@@ -1,15 +1,14 @@
-"""What a page's threshold slider needs: every measure at many thresholds, from the release.
+"""Measures at many thresholds and their pictures, for a page's threshold slider.
 
-The numbers are those of ``result.at(t)``, computed here and not again by a script: a
-page cannot differ from the library. The thresholds are those of the plan, round
-numbers where scores are probabilities, and all edges of the release, or where these are
-many those that cut the examples into about equal parts.
+The numbers are those of ``result.at(t)``; no script computes them again. The thresholds
+are those of the plan, round numbers where scores are probabilities, and all edges of the
+release, or of many edges those that cut the examples into about equal parts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,7 @@ import numpy as np
 
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.metrics.thresholds import AtThreshold, at_threshold
-from discreet.report.plot import curve_line
+from discreet.report.plot import PlotKind, curve_band, curve_line
 from discreet.report.svg import Frame, Stroke
 from discreet.report.views import calibratable, counted, prevalence_of
 
@@ -44,6 +43,7 @@ _ALONE: Final = 200
 """Edges of the release that one evaluation's slider stops at, at most."""
 _TOGETHER: Final = 60
 """Likewise, of several evaluations: each threshold is measured in all of them."""
+_DIAGONAL: Final = Stroke(np.array([0.0, 1.0]), np.array([0.0, 1.0]), dashed=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Explorer:
     def thresholds(self) -> list[float]:
         """The thresholds, ascending."""
         plan = self.first.plan
-        asked = [] if plan is None else list(plan.thresholds)
+        planned = () if plan is None else plan.thresholds
         edges, counts = self.first.observed.edges, counted(self.first.fit).curves
         even = np.arange(1, _EVEN) / _EVEN if self.probabilities else np.zeros(0)
         # Each point of the curve is an edge; the share called positive rises along it.
@@ -83,7 +83,7 @@ class Explorer:
             known = known[np.minimum(places, shares.size - 1)]
         chosen = np.concatenate([even[4::5] if several else even, known])
         inside = chosen[(chosen > edges.scores.low) & (chosen < edges.scores.high)]
-        return sorted({float(t) for t in (*inside, *asked)})
+        return sorted({float(t) for t in (*inside, *planned)})
 
     @cached_property
     def start(self) -> int:
@@ -93,8 +93,8 @@ class Explorer:
         return int(np.argmin(np.abs(np.array(self.thresholds) - aim)))
 
     @cached_property
-    def found(self) -> list[list[AtThreshold]]:
-        """What is there at each threshold, evaluation by evaluation."""
+    def measured(self) -> list[list[AtThreshold]]:
+        """All measures at each threshold, evaluation by evaluation."""
         return [
             [at_threshold(counted(part.fit), t) for t in self.thresholds]
             for part in self.parts.values()
@@ -109,7 +109,13 @@ class Explorer:
         """Return how far the parts lie apart at one of the thresholds."""
         if self.gap is not None:
             return self.gap(measure, self.thresholds[place])
-        return _apart([found[place][measure] for found in self.found])
+        known = [
+            v for at in self.measured if not math.isnan(v := at[place][measure].value)
+        ]
+        if len(known) < 2:
+            return Estimate.undefined("fewer than two parts have a value")
+        width = max(known) - min(known)
+        return Estimate(width, None, 0.0, Binning(width, width, 0.0))
 
     def data(self) -> dict[str, Any]:
         """Return what the script reads."""
@@ -126,46 +132,43 @@ class Explorer:
                     "name": name,
                     "prevalence": _plain(prevalence_of(part.observed)),
                     **{
-                        m: [_ends(at[m]) for at in found]
+                        m: [_ends(at[m]) for at in measured]
                         for m in (*self.measures, *COUNTS)
                     },
                 }
-                for (name, part), found in zip(
-                    self.parts.items(), self.found, strict=True
+                for (name, part), measured in zip(
+                    self.parts.items(), self.measured, strict=True
                 )
             ],
         }
 
     def frames(self) -> list[Frame]:
         """Return the pictures whose points the slider moves, then the calibration."""
-        found = [self._roc(), self._pr()]
+        frames = [self._roc(), self._pr()]
         if self.probabilities:
-            found.append(self._decision())
+            frames.append(self._decision())
         if calibratable(self.first.fit):
-            found.append(self._calibration())
-        return found
+            frames.append(self._calibration())
+        return frames
 
     def shown(self, measure: str) -> list[Estimate]:
         """Return a measure of each evaluation at the threshold that is shown first."""
-        return [found[self.start][measure] for found in self.found]
+        return [measured[self.start][measure] for measured in self.measured]
 
     def _markers(self, x: str, y: str) -> list[tuple[float, float]]:
         places = zip(self.shown(x), self.shown(y), strict=True)
         return [(one.value, other.value) for one, other in places]
 
-    def _lines(self, kind: str) -> list[Stroke]:
-        strokes = []
-        for k, part in enumerate(self.parts.values()):
-            if counted(part.fit).way != "tree":
-                limits = part.curves.band("pr" if kind == "pr" else "roc")
-                strokes.append(Stroke(limits.x, limits.low, k, upper=limits.high))
-        for k, part in enumerate(self.parts.values()):
-            drawn = curve_line(part, "pr" if kind == "pr" else "roc")
-            strokes.append(Stroke(drawn.x, drawn.y, k))
-        return strokes
+    def _lines(self, kind: PlotKind) -> list[Stroke]:
+        """Return the bands, then the curves, of one kind."""
+        return [
+            Stroke(line.x, line.y, k, upper=line.upper)
+            for described in (curve_band, curve_line)
+            for k, part in enumerate(self.parts.values())
+            if (line := described(part, kind)) is not None
+        ]
 
     def _roc(self) -> Frame:
-        level = np.array([0.0, 1.0])
         return Frame(
             "roc",
             "ROC curve",
@@ -173,7 +176,7 @@ class Explorer:
             "chance. The point is the threshold that is shown.",
             "false positive rate",
             "true positive rate (sensitivity)",
-            [Stroke(level, level, dashed=True), *self._lines("roc")],
+            [_DIAGONAL, *self._lines("roc")],
             markers=[(1 - x, y) for x, y in self._markers("specificity", "recall")],
         )
 
@@ -203,8 +206,8 @@ class Explorer:
             Stroke(t, np.zeros_like(t), dashed=True),
         ]
         best = share
-        for k, found in enumerate(self.found):
-            there = [found[k]["net_benefit"] for k in drawn]
+        for k, measured in enumerate(self.measured):
+            there = [measured[place]["net_benefit"] for place in drawn]
             ends = [(e.value, *e.interval()) for e in there]
             value, low, high = np.array(ends).reshape(-1, 3).T
             known = np.isfinite(value)
@@ -227,13 +230,12 @@ class Explorer:
         )
 
     def _calibration(self) -> Frame:
-        level = np.array([0.0, 1.0])
-        strokes = [Stroke(level, level, dashed=True)]
+        strokes = [_DIAGONAL]
         curves = [part.calibration for part in self.parts.values()]
         if len(curves) == 1 and (after := self.first.recalibration.after) is not None:
             curves.append(after)
         for k, curve in enumerate(curves):
-            if len(curves) - k > 1 or len(self.parts) > 1 or k == 0:
+            if k == 0 or len(self.parts) > 1:  # one band: that of the scores
                 strokes.append(Stroke(curve.predicted, curve.low, k, upper=curve.high))
             strokes.append(Stroke(curve.predicted, curve.rate, k))
             strokes.append(Stroke(curve.predicted, curve.rate, k, points=True))
@@ -248,19 +250,10 @@ class Explorer:
         )
 
 
-def _ends(found: Estimate) -> list[float | None]:
-    return [_plain(v) for v in (found.value, *found.interval())]
+def _ends(estimate: Estimate) -> list[float | None]:
+    return [_plain(v) for v in (estimate.value, *estimate.interval())]
 
 
 def _plain(value: float) -> float | None:
     """Keep twelve digits: more than any reader can use, and a smaller file."""
     return float(f"{value:.12g}") if math.isfinite(value) else None
-
-
-def _apart(estimates: Sequence[Estimate]) -> Estimate:
-    """Return how far several values lie apart, without an interval."""
-    known = [e.value for e in estimates if not math.isnan(e.value)]
-    if len(known) < 2:
-        return Estimate.undefined("fewer than two parts have a value")
-    found = max(known) - min(known)
-    return Estimate(found, None, 0.0, Binning(found, found, 0.0))

@@ -47,7 +47,7 @@ from discreet.optional import load
 from discreet.privacy.claim import Claim
 from discreet.report.explorer import COUNTS, Explorer
 from discreet.report.page import render
-from discreet.report.record import Made, Sign, marked, record_of
+from discreet.report.record import Made, Receipt, Sign, marked, record_of
 from discreet.report.text import (
     UNVERIFIABLE,
     calibration_words,
@@ -61,7 +61,6 @@ from discreet.statistic import Grouped
 if TYPE_CHECKING:
     from discreet.report.evaluation import Evaluation
     from discreet.report.fairness import Fairness
-    from discreet.report.receipt import Receipt
 
 MIN_CELL_COUNT: Final = 5
 
@@ -107,9 +106,12 @@ class Exports:
             if isinstance(part.fit, Fit) and part.fit.refusal is None
         }
 
-    def record(self, made: Made) -> dict[str, Any] | None:
-        """Return the record of the release; None where this is not all of one."""
-        return record_of(self.first, made, self.models) if self.whole else None
+    def _release(
+        self, made: Made, sign: Sign | None, receipts: Sequence[Receipt]
+    ) -> dict[str, Any] | None:
+        """Return the record with its marks; None where this is not all of a release."""
+        record = record_of(self.first, made, self.models) if self.whole else None
+        return record and marked(record, sign, receipts)
 
     def to_dict(
         self,
@@ -125,11 +127,10 @@ class Exports:
         the rest; of exact sums the curves are left out too, which tell every count.
         ``sign`` is the coordinator's key, ``receipts`` are the sites'.
         """
-        released = self.record(made or Made()) if record else None
-        values = self.values(curves=self._curves(record))
-        if not released:
-            return {**values, "release": None, "unverifiable": UNVERIFIABLE}
-        return {**values, "release": marked(released, sign, receipts)}
+        when = made or Made()
+        released = self._release(when, sign, receipts) if record else None
+        values = {**self.values(curves=self._curves(record)), "release": released}
+        return values if released else {**values, "unverifiable": UNVERIFIABLE}
 
     def html(
         self,
@@ -141,10 +142,8 @@ class Exports:
     ) -> str:
         """Return the report as one HTML file; arguments as for :meth:`to_dict`."""
         when = made or Made()
-        released = self.record(when) if record else None
-        if released:
-            released = marked(released, sign, receipts)
-        return render(self, when, released, receipts, curves=self._curves(record))
+        kept = self._release(when, sign, receipts) if record else None
+        return render(self, when, kept, receipts, curves=self._curves(record))
 
     def _curves(self, record: bool) -> bool:
         return record or not exact_sums(self.first.plan)
@@ -155,9 +154,13 @@ class Exports:
         Measures that the scores do not define stand there too, with the reason. Rows of
         several parts begin with the part's name.
         """
-        several = len(self.parts) > 1
+        if len(self.parts) == 1:
+            return _measures(self.first)
+        return self._rows_by_part()
+
+    def _rows_by_part(self) -> list[dict[str, Any]]:
         return [
-            {"part": name, **row} if several else row
+            {"part": name, **row}
             for name, part in self.parts.items()
             for row in _measures(part)
         ]
@@ -175,18 +178,16 @@ class Exports:
         where = Path(folder)
         (where / "plp").mkdir(parents=True, exist_ok=True)
         drawn = self.drawn
-        card = json.dumps(model_card(self.parts), indent=1, allow_nan=False)
-        measures = (
-            {"part": n, **row}
-            for n, part in self.parts.items()
-            for row in _measures(part)
+        card = model_card(self.parts, grouped=self.disjoint)
+        statistics = (
+            {"evaluation": name or "Test", "metric": metric, "value": value}
+            for name, part in self.parts.items()
+            for metric, value in _statistics(part, min_cell_count).items()
         )
         tables = {
-            "measures.csv": table(measures),
-            "model-card.json": card,
-            "plp/evaluationStatistics.csv": table(
-                _evaluation_statistics(self.parts, min_cell_count)
-            ),
+            "measures.csv": table(self._rows_by_part()),
+            "model-card.json": json.dumps(card, indent=1, allow_nan=False),
+            "plp/evaluationStatistics.csv": table(statistics),
         }
         if drawn:
             tables["curves.csv"] = table(_curve_rows(drawn))
@@ -242,11 +243,9 @@ def _curve_rows(parts: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
         for kind in kinds:
             band = part.curves.band(kind)
             columns = (band.thresholds, band.x, band.value, band.low, band.high)
-            for point in zip(*(c.tolist() for c in columns), strict=True):
-                numbers = zip(
-                    ("threshold", "x", "y", "low", "high"), point, strict=True
-                )
-                rows.append({"part": name, "curve": kind, **dict(numbers)})
+            for t, x, y, low, high in zip(*(c.tolist() for c in columns), strict=True):
+                point = {"threshold": t, "x": x, "y": y, "low": low, "high": high}
+                rows.append({"part": name, "curve": kind, **point})
     return rows
 
 
@@ -255,7 +254,7 @@ def _curve_rows(parts: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
 _NO_VALUE: Final = '{"kind": "single", "value": null}'
 
 
-def model_card(parts: Mapping[str, Evaluation]) -> dict[str, Any]:
+def model_card(parts: Mapping[str, Evaluation], *, grouped: bool) -> dict[str, Any]:
     """Return the key metrics of an applied model card, by its schema's element names.
 
     Schema 0.2 of the Coalition for Health AI: each of three sections has a goal, one or
@@ -280,7 +279,7 @@ def model_card(parts: Mapping[str, Evaluation]) -> dict[str, Any]:
     words = (
         "Ranking in each declared group; gaps with intervals that hold for all pairs of "
         "groups are in the report."
-        if plan is not None and isinstance(plan.statistic, Grouped)
+        if grouped
         else "No groups were declared, so nothing is known of differences between them."
     )
     sections = {
@@ -377,18 +376,8 @@ def hidden(counts: Iterable[float], least: int) -> list[int]:
     return [_HIDDEN] * len(whole) if small else whole
 
 
-def _evaluation_statistics(
-    parts: Mapping[str, Evaluation], least: int
-) -> list[dict[str, Any]]:
-    """Return the evaluation statistics: one row per metric."""
-    return [
-        {"evaluation": name or "Test", "metric": metric, "value": value}
-        for name, part in parts.items()
-        for metric, value in _statistics(part, least).items()
-    ]
-
-
 def _statistics(part: Evaluation, least: int) -> dict[str, float]:
+    """Return the evaluation statistics of one part by their names."""
     values: dict[str, float] = {}
     defined = calibratable(part.fit)
     share = mean = math.nan
@@ -425,10 +414,10 @@ def _threshold_summary(
     """Return the threshold summary at the report's thresholds, the highest first."""
     return [
         _threshold_row(name or "Test", at, prevalence_of(part.observed), least)
-        for (name, part), found in zip(
-            parts.items(), Explorer(parts).found, strict=True
+        for (name, part), measured in zip(
+            parts.items(), Explorer(parts).measured, strict=True
         )
-        for at in reversed(found)
+        for at in reversed(measured)
     ]
 
 

@@ -1,25 +1,22 @@
-r"""Groups side by side: rates, calibration, gaps and ratios that hold all at once.
+r"""Gaps and ratios of measures between groups, with simultaneous intervals.
 
-Groups are disjoint, so their errors are independent, of sampling and of noise. A gap of
-two groups has the interval of Zou and Donner (2008, "MOVER"): with values v and ends l, u
-of either group's own interval,
+Groups are disjoint, so their errors are independent. A gap of two groups has the interval
+of Zou and Donner (2008, "MOVER"): with values v and ends l, u of each group's interval,
 
 .. math:: d \pm \ldots:\quad l = d - \sqrt{(v_1 - l_1)^2 + (u_2 - v_2)^2}, \quad
     u = d + \sqrt{(u_1 - v_1)^2 + (v_2 - l_2)^2},
 
-so rates keep their score-type ends. A ratio has the same on the logarithm's scale. All
-pairs hold at once: the groups' own intervals are taken at z instead of 1.96, with z the
-quantile of the largest standardised difference of independent groups of these very sizes
-(Tukey and Kramer's range), by simulation. The largest gap then lies between the largest
-lower and the largest upper end of any pair: an interval that holds although the pair was
-picked for its size.
+and a ratio the same on the logarithm's scale. All pairs hold at once: z is the simulated
+quantile of the largest standardised difference of groups of these sizes (Tukey and
+Kramer's range), in the place of 1.96. So the largest gap lies between the largest lower
+and the largest upper end of any pair, although that pair was picked for its size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
 from statistics import NormalDist
@@ -28,12 +25,13 @@ from typing import Any, Final
 import numpy as np
 
 from discreet.arrays import FloatArray
-from discreet.errors import InputError, NotReleasedError
+from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Interval
-from discreet.estimate.fit import Fit
-from discreet.metrics.table import METRICS, RATES
+from discreet.metrics.table import RATES
 from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.report.evaluation import Evaluation
+from discreet.report.text import title_of
+from discreet.report.views import counted
 
 CRITERIA: Final[Mapping[str, tuple[str, ...]]] = {
     "demographic parity": ("alert_rate",),
@@ -83,24 +81,23 @@ class Fairness:
 
     @cached_property
     def _rates(self) -> Mapping[str, AtThreshold]:
-        return {g: _at(result, self.threshold) for g, result in self.groups.items()}
+        fits = ((name, counted(part.fit)) for name, part in self.groups.items())
+        return {name: at_threshold(fit, self.threshold) for name, fit in fits}
 
     def small(self) -> Mapping[str, str]:
         """Return the groups that are too small or too noisy to be sure of, and why."""
-        found = {}
+        reasons: dict[str, str] = {}
         for group in self.groups:
-            each = (self.by_group[name][group] for name in MEASURES)
-            reasons = (e.caution or e.unusable for e in each)
-            reason = next((r for r in reasons if r), None)
-            if reason is not None:
-                found[group] = reason
-        return found
+            for estimates in self.by_group.values():
+                reason = estimates[group].caution or estimates[group].unusable
+                if reason and group not in reasons:
+                    reasons[group] = reason
+        return reasons
 
     def gaps(self, measure: str) -> tuple[Gap, ...]:
         """Return all pairs' gaps of a measure; pairs without a value have NaN."""
         estimates = self._of(measure)
-        z = self._z(estimates)
-        level = 1 - 2 * (1 - NormalDist().cdf(z))
+        level = 1 - 2 * (1 - NormalDist().cdf(self._z(estimates)))
         return tuple(
             _gap(measure, (a, estimates[a]), (b, estimates[b]), level)
             for a, b in combinations(estimates, 2)
@@ -136,59 +133,36 @@ class Fairness:
             raise InputError(
                 "the mix names every group once, with a share of 0 or more"
             )
-        whole = sum(mix.values())
-        if not whole > 0:
+        if not sum(mix.values()) > 0:
             raise InputError("the shares of a mix add up to more than 0")
-        shares = {group: share / whole for group, share in mix.items() if share > 0}
-        if any(math.isnan(estimates[g].value) for g in shares):
-            return Estimate.undefined("a group of the mix has no value")
-
-        def mean(of: dict[str, float]) -> float:
-            return sum(shares[g] * of[g] for g in shares)
-
-        def spread(source: str) -> float:
-            each = (shares[g] * (getattr(estimates[g], source) or 0.0) for g in shares)
-            return math.hypot(*each)
-
-        first = next(iter(estimates.values()))
-        noise = spread("noise")
-        return Estimate(
-            mean({g: estimates[g].value for g in shares}),
-            spread("sampling"),
-            noise,
-            Binning(
-                mean({g: estimates[g].binning.low for g in shares}),
-                mean({g: estimates[g].binning.high for g in shares}),
-                mean({g: estimates[g].binning.typical for g in shares}),
-                mean({g: estimates[g].binning.below for g in shares}),
-                mean({g: estimates[g].binning.above for g in shares}),
-            ),
-            support=first.support,
+        meant = [group for group, share in mix.items() if share > 0]
+        return weighted_mean(
+            [estimates[group] for group in meant],
+            [mix[group] for group in meant],
+            independent=True,
         )
 
     def sentences(self) -> tuple[str, ...]:
         """Return the largest gap of every measure, and which groups are small."""
-        found = []
-        for criterion, names in CRITERIA.items():
-            for name in names:
-                gap = self.largest(name)
-                if math.isnan(gap.value):
-                    found.append(f"{criterion}: no gap of {_title(name)} can be told")
-                    continue
-                low, high = gap.interval(self.level)
-                found.append(
-                    f"{criterion}: the largest gap of {_title(name)} is "
-                    f"{gap.value:.3f} ({self.level:.0%} interval {low:.3f} to {high:.3f})"
-                )
+        sentences = []
+        for row in self.rows():
+            criterion, title, gap = row["criterion"], row["title"], row["largest"]
+            low, high = gap.interval(self.level)
+            sentences.append(
+                f"{criterion}: no gap of {title} can be told"
+                if math.isnan(gap.value)
+                else f"{criterion}: the largest gap of {title} is {gap.value:.3f} "
+                f"({self.level:.0%} interval {low:.3f} to {high:.3f})"
+            )
         marked = (f"{group} is unsure: {why}" for group, why in self.small().items())
-        return (*found, *marked)
+        return (*sentences, *marked)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a table: every criterion's measures, their largest and all gaps."""
         return [
             {
                 "criterion": criterion,
-                "title": _title(name),
+                "title": title_of(name),
                 "largest": self.largest(name),
                 "gaps": self.gaps(name),
             }
@@ -275,12 +249,26 @@ def _gap(
     return Gap(measure, name_a, name_b, v - w, interval, ratio, ratios)
 
 
-def _at(result: Evaluation, threshold: float) -> AtThreshold:
-    """Return the measures at a threshold, without a word on what divides by zero."""
-    if not isinstance(result.fit, Fit):
-        raise NotReleasedError("gaps between groups need their histograms")
-    return at_threshold(result.fit, threshold)
+def weighted_mean(
+    estimates: Sequence[Estimate],
+    weights: Sequence[float],
+    *,
+    independent: bool = False,
+) -> Estimate:
+    """Average estimates of one measure, as fully correlated unless told independent."""
+    w = np.asarray(weights, dtype=np.float64)
+    if any(math.isnan(e.value) for e in estimates) or w.sum() <= 0:
+        return Estimate.undefined("a class or group has no value in the pooled data")
+    w = w / w.sum()
 
+    def spread(sds: Sequence[float]) -> float:
+        return float(np.linalg.norm(w * sds) if independent else w @ sds)
 
-def _title(name: str) -> str:
-    return RATES[name].title if name in RATES else METRICS[name].title
+    unknown = any(e.sampling is None for e in estimates)
+    return Estimate(
+        float(w @ [e.value for e in estimates]),
+        None if unknown else spread([e.sampling or 0.0 for e in estimates]),
+        spread([e.noise for e in estimates]),
+        Binning(*(w @ [astuple(e.binning) for e in estimates]).tolist()),
+        support=estimates[0].support,
+    )

@@ -1,18 +1,23 @@
-"""How sites differ, and what a new one can expect: read from the opened sums.
+"""How sites differ and what a new site can expect, from the revealed sums.
 
-A site's own view: its local values beside the opened ones. Nothing leaves.
+Random groups of sites show a malicious site: it moves its own group and no other. The
+pooled value without that group is free of it, and the median over g groups stays among
+honest values while fewer than g/2 groups hold a malicious site. Groups of honest sites
+differ too. So a group stands out only when the median lies outside its interval by more
+than groups usually differ.
+
+:func:`own_view` shows a site its local values beside the revealed ones. Nothing leaves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Interval
@@ -24,19 +29,22 @@ from discreet.metrics.heterogeneity import (
 )
 from discreet.metrics.table import METRICS
 from discreet.plan.plan import Plan
+from discreet.secagg.graph import SiteGroups
 from discreet.statistic.effect_terms import EffectTerms, Link
 from discreet.statistic.observed import cell_variance, noise_of_block
-from discreet.statistic.site_sums import SiteSums, WithinSums
-from discreet.statistic.site_sums import decoded_products as decoded
+from discreet.statistic.site_sums import SiteSums, WithinSums, decoded_products
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from discreet.report.decode_release import RevealedRound
+    from discreet.report.build import RevealedRound
     from discreet.report.evaluation import Evaluation
-    from discreet.report.random_groups import RandomGroups
 
 _Z: Final = 1.959963984540054
+_LEVEL: Final = 0.9999
+_SDS: Final = 4.0
+_MAD_TO_SD: Final = 1.4826
+"""Of a normal distribution, the standard deviation over the median absolute deviation."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +58,6 @@ class SiteSpread:
     terms: EffectTerms
     effects: RandomEffects
     contributors: int
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        return self.terms.title
 
     @property
     def refusal(self) -> str | None:
@@ -80,75 +83,137 @@ class SiteSpread:
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return Hartung and Knapp's interval of the mean."""
-        return self._both(self.effects.interval(level))
+        return Interval(*map(self._back, self.effects.interval(level)))
 
     def prediction(self, level: float = 0.95) -> Interval:
         """Return where a new site's own value is expected."""
-        return self._both(self.effects.prediction(level))
-
-    def _both(self, ends: Interval) -> Interval:
-        return Interval(self._back(ends.low), self._back(ends.high))
+        return Interval(*map(self._back, self.effects.prediction(level)))
 
     def _back(self, value: float) -> float:
-        return inverse(self.terms.row.link, value)
+        return _inverse(self.terms.row.link, value)
 
     def sentence(self) -> str:
         """Say it in one line."""
+        title, exact = self.terms.title, self.effects.noise is None
         if self.refusal is not None:
-            return f"{self.title} over the sites: {self.refusal}."
-        about = "" if self.effects.noise is None else "about "
+            return f"{title} over the sites: {self.refusal}."
         low, high = self.interval()
         least, most = self.prediction()
+        scale = {"logit": "logit ", "log": "log ", "identity": ""}[self.terms.row.link]
+        share = f", I2 {self.effects.sums.i2:.0%}" if exact else ""
         left = round(self.not_estimable)
         out = f"; {left} more not estimable" if left else ""
         return (
-            f"{self.title} over {about}{self.sites:.0f} sites: mean {self.mean:.4f} "
-            f"[{low:.4f}, {high:.4f}], a new site's {least:.2f} to {most:.2f} (95%)"
-            f"{self._shown()}{out}."
+            f"{title} over {'' if exact else 'about '}{self.sites:.0f} sites: mean "
+            f"{self.mean:.4f} [{low:.4f}, {high:.4f}], a new site's {least:.2f} to "
+            f"{most:.2f} (95%); between sites {scale}sd "
+            f"{math.sqrt(self.effects.tau2):.3f}{share}{out}."
         )
-
-    def _shown(self) -> str:
-        scale = {"logit": "logit ", "log": "log ", "identity": ""}[self.terms.row.link]
-        shown = f"; between sites {scale}sd {math.sqrt(self.effects.tau2):.3f}"
-        if self.effects.noise is not None:
-            return shown
-        return f"{shown}, I2 {self.effects.sums.i2:.0%}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        found: dict[str, Any] = {
+        exact = self.effects.noise is None
+        table: dict[str, Any] = {
             "refusal": self.refusal,
             "sites": self.sites,
             "not_estimable": self.not_estimable,
             "scale": self.terms.row.link,
         }
         if self.refusal is not None:
-            return found
-        found |= {
+            return table
+        return table | {
             "mean": self.mean,
             "interval95": list(self.interval()),
             "prediction95": list(self.prediction()),
             "tau2": self.effects.tau2,
             "anchor": self.effects.sums.anchor,
-            "noisy": self.effects.noise is not None,
+            "noisy": not exact,
+            **({"i2": self.effects.sums.i2} if exact else {}),
         }
-        if self.effects.noise is None:
-            found["i2"] = self.effects.sums.i2
-        return found
+
+
+@dataclass(frozen=True, eq=False)
+class RandomGroups:
+    """Each group's evaluation alone, and that of all other groups without it."""
+
+    members: SiteGroups
+    alone: tuple[Evaluation, ...]
+    without: tuple[Evaluation, ...]
+
+    def values(self, metric: str) -> tuple[float, ...]:
+        """Return each group's value; NaN where a group does not define it."""
+        return tuple(group.metrics[metric].value for group in self.alone)
+
+    def median(self, metric: str) -> float:
+        """Return the median over the groups, which one malicious site cannot move far."""
+        known = [v for v in self.values(metric) if not math.isnan(v)]
+        return float(np.median(known)) if known else math.nan
+
+    def spread(self, metric: str) -> Interval:
+        """Return the least and the greatest value of a group."""
+        return _range(self.values(metric))
+
+    def without_one(self, metric: str) -> Interval:
+        """Return the least and the greatest value when one group is left out."""
+        return _range([others.metrics[metric].value for others in self.without])
+
+    def stands_out(self, metric: str) -> tuple[int, ...]:
+        """Return the places of groups that differ by more than chance allows."""
+        middle = self.median(metric)
+        away = [abs(v - middle) for v in self.values(metric) if not math.isnan(v)]
+        usual = _SDS * _MAD_TO_SD * float(np.median(away)) if away else 0.0
+        intervals = [group.metrics[metric].interval(_LEVEL) for group in self.alone]
+        return tuple(
+            place
+            for place, (low, high) in enumerate(intervals)
+            if middle < low - usual or middle > high + usual
+        )
+
+    def sentences(self, metrics: Iterable[str]) -> list[str]:
+        """Return what stands below the tables, for these metrics."""
+        lines = []
+        outside: dict[int, list[str]] = {}
+        for metric in metrics:
+            title = METRICS[metric].title
+            low, high = self.spread(metric)
+            least, most = self.without_one(metric)
+            lines.append(
+                f"{title} in {len(self.members)} random groups of sites: {low:.4f} to "
+                f"{high:.4f}, median {self.median(metric):.4f}; without one group "
+                f"{least:.4f} to {most:.4f}."
+            )
+            for place in self.stands_out(metric):
+                outside.setdefault(place, []).append(title)
+        for place, titles in sorted(outside.items()):
+            sites = ", ".join(map(str, self.members[place]))
+            lines.append(
+                f"Note: group {place + 1} (sites {sites}) stands out in "
+                f"{', '.join(titles)}: check its sites before you use the pooled value."
+            )
+        return lines
+
+    def to_dict(self, metrics: Sequence[str]) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "members": [list(group) for group in self.members],
+            "metrics": {
+                metric: {
+                    "values": [_known(v) for v in self.values(metric)],
+                    "median": _known(self.median(metric)),
+                    "without_one": [_known(v) for v in self.without_one(metric)],
+                    "stands_out": [place + 1 for place in self.stands_out(metric)],
+                }
+                for metric in metrics
+            },
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Heterogeneity:
-    """How sites differ, as far as the plan asked for it.
-
-    Args:
-        spreads: by the measure's name, with its threshold if it has one.
-        within: pairs within sites, where they were added up.
-        clusters: which rows are alike, where they were added up.
-        random_groups: the same metrics in random groups of sites.
-    """
+    """How sites differ, as far as the plan asked for it."""
 
     spreads: Mapping[str, SiteSpread] = field(default_factory=dict)
+    """By the measure's name, with its threshold if it has one."""
     within: WithinSums | None = None
     clusters: ClusterProducts | None = None
     random_groups: RandomGroups | None = None
@@ -175,14 +240,18 @@ class Heterogeneity:
         by_pairs, by_size = within.by_pairs(), within.by_size()
         if math.isnan(by_pairs[0]):
             return "No site has both classes: there are no pairs within sites."
+        pairs, sizes = (
+            f"{mean[0]:.4f} [{low:.4f}, {high:.4f}]"
+            for mean in (by_pairs, by_size)
+            for low, high in [_ends(*mean)]
+        )
         pooled = ""
         if "auc" in result.metrics:
             pooled = (
                 f"; over all pairs, also of two sites, it is {result.auc.value:.4f}"
             )
         return (
-            f"Within a site, the AUC is {_with_ends(*by_pairs)} by pairs and "
-            f"{_with_ends(*by_size)} by size{pooled}."
+            f"Within a site, the AUC is {pairs} by pairs and {sizes} by size{pooled}."
         )
 
     def _cluster_sentences(self, result: Evaluation) -> list[str]:
@@ -218,11 +287,7 @@ class Heterogeneity:
     def picture(self, result: Evaluation) -> Figure | None:
         """Draw the pooled interval, the mean site's, a new site's and pairs within."""
         spread = self.spreads.get("auc")
-        if (
-            spread is None
-            or spread.refusal is not None
-            or result.fit.refusal is not None
-        ):
+        if spread is None or spread.refusal or result.fit.refusal:
             return None
         from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
@@ -261,27 +326,22 @@ def heterogeneity_of(revealed: RevealedRound) -> Heterogeneity:
         each = 0.0 if exact else cell_variance(noise_of_block(revealed.noise, 1))
         for terms, numbers in statistic.cut(revealed.counts).items():
             matrix = terms.sums()
-            effects = RandomEffects(
-                _sums(terms.totals(numbers), terms.anchor, exact=exact),
-                None if exact else each * (matrix @ matrix.T),
-            )
+            sums = AnchoredSums.of_numbers(terms.totals(numbers), terms.anchor)
+            if exact:
+                sums = replace(sums, sites=float(round(sums.sites)))
+            effects = RandomEffects(sums, None if exact else each * (matrix @ matrix.T))
             spreads[terms.key] = SiteSpread(terms, effects, revealed.contributors)
     within = clusters = None
     if statistic.within:
         within = WithinSums.decoded(statistic.pair_sums(revealed.counts))
     if statistic.clusters is not None:
         numbers = statistic.cluster_sums(revealed.counts)
-        products = decoded(statistic.clusters, numbers)
+        products = decoded_products(statistic.clusters, numbers)
         clusters = ClusterProducts(statistic.clusters, products, revealed.contributors)
     return Heterogeneity(spreads, within, clusters)
 
 
-def _sums(total: FloatVector, anchor: float, *, exact: bool) -> AnchoredSums:
-    found = AnchoredSums.of_numbers(total, anchor)
-    return replace(found, sites=float(round(found.sites))) if exact else found
-
-
-def inverse(link: Link, value: float) -> float:
+def _inverse(link: Link, value: float) -> float:
     """Return from the scale of the sum to the measure's own."""
     match link:
         case "logit":
@@ -296,36 +356,40 @@ def _ends(value: float, sd: float) -> Interval:
     return Interval(max(value - _Z * sd, 0.0), min(value + _Z * sd, 1.0))
 
 
-def _with_ends(value: float, sd: float) -> str:
-    low, high = _ends(value, sd)
-    return f"{value:.4f} [{low:.4f}, {high:.4f}]"
-
-
 def _plain(value: float, sd: float) -> dict[str, Any]:
     if math.isnan(value):
         return {"value": None, "interval95": [None, None]}
     return {"value": value, "interval95": list(_ends(value, sd))}
 
 
-def own_view(plan: Plan, examples: Examples, opened: Mapping[str, Any]) -> list[str]:
+def _range(values: Sequence[float]) -> Interval:
+    known = [v for v in values if not math.isnan(v)]
+    return Interval(min(known), max(known)) if known else Interval(math.nan, math.nan)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def own_view(plan: Plan, examples: Examples, result: Mapping[str, Any]) -> list[str]:
     """Say for each effect of a plan where this site stands among the others.
 
     Args:
         plan: the plan that was carried out.
         examples: this site's data, which stay here.
-        opened: the result as ``to_dict`` or a JSON file gives it.
+        result: the revealed result as ``to_dict`` or a JSON file gives it.
     """
     statistic = plan.statistic
     if not isinstance(statistic, SiteSums) or not statistic.effects:
         raise InputError(
             "this plan says nothing about how sites differ: make it with --heterogeneity auc"
         )
-    if opened.get("plan_digest") != plan.digest().hex():
+    if result.get("plan_digest") != plan.digest().hex():
         raise InputError("this result is of another plan")
     try:
-        spreads = opened["heterogeneity"]["effects"]
+        spreads = result["heterogeneity"]["effects"]
         return [
-            _sentence(statistic, terms, examples, opened, spreads[terms.key])
+            _sentence(statistic, terms, examples, result, spreads[terms.key])
             for terms in statistic.effects
         ]
     except (KeyError, TypeError):
@@ -336,7 +400,7 @@ def _sentence(
     statistic: SiteSums,
     terms: EffectTerms,
     examples: Examples,
-    opened: Mapping[str, Any],
+    result: Mapping[str, Any],
     spread: Mapping[str, Any],
 ) -> str:
     counts = statistic.inner.count(examples).astype(np.float64)
@@ -349,17 +413,19 @@ def _sentence(
     effect = terms.row.of(statistic.edges, halves, terms.at)
     reach = _Z * math.sqrt(effect.variance)
     own, low, high = (
-        inverse(terms.row.link, effect.value + d) for d in (0.0, -reach, reach)
+        _inverse(terms.row.link, effect.value + d) for d in (0.0, -reach, reach)
     )
-    said = f"Your {terms.title} is {own:.2f} [{low:.2f}, {high:.2f}]"
+    own_value = f"Your {terms.title} is {own:.2f} [{low:.2f}, {high:.2f}]"
     if spread["refusal"] is not None:
-        return f"{said}; of the consortium nothing can be said: {spread['refusal']}."
+        return (
+            f"{own_value}; of the consortium nothing can be said: {spread['refusal']}."
+        )
     pooled = ""
     if terms.effect == "auc":
-        pooled = f"the consortium's {opened['metrics']['auc']['value']:.2f} pooled and "
+        pooled = f"the consortium's {result['metrics']['auc']['value']:.2f} pooled and "
     least, most = spread["prediction95"]
     where = "inside" if least <= own <= most else "outside"
     return (
-        f"{said}; {pooled}{spread['mean']:.2f} at the mean site, where a new site's is "
+        f"{own_value}; {pooled}{spread['mean']:.2f} at the mean site, where a new site's is "
         f"expected {least:.2f} to {most:.2f}: {where}."
     )

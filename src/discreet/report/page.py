@@ -1,10 +1,8 @@
-"""The result as one HTML file for three readers: who decides, who analyses, who checks.
+"""The result as one HTML file, with its style, pictures, script and release.
 
-The file holds its style, its pictures, its script and the release itself. It asks no
-server: its content security policy allows its own script and style, by their hashes, and
-nothing else. Without scripts it shows the same pictures and tables at the plan's
-threshold; the script only moves points and looks numbers up
-(``docs/decisions/page.md``).
+Its content security policy allows its own script and style, by their hashes, and nothing
+else. Without scripts it shows the same pictures and tables at the plan's threshold; the
+script only moves points and looks numbers up (``docs/decisions/page.md``).
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from discreet.estimate.estimate import Estimate
 from discreet.plan.file import dumps
 from discreet.report.explorer import COUNTS, MEASURES, Explorer
 from discreet.report.plot import png
-from discreet.report.record import Made
+from discreet.report.record import Made, Receipt
 from discreet.report.text import (
     UNVERIFIABLE,
     Headline,
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 
     from discreet.report.evaluation import Evaluation
     from discreet.report.exports import Exports
-    from discreet.report.receipt import Receipt
 
 
 def render(
@@ -153,25 +150,21 @@ _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 def page_parts(script_name: str) -> dict[str, str]:
     """Return the style, the script and the policy that allows these two alone."""
-    style, script = _text("report.css"), _text(script_name)
-    return {"style": style, "script": script, "policy": _policy(style, script)}
+    files = {"style": _text("report.css"), "script": _text(script_name)}
+    hashed = {
+        kind: base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        for kind, content in files.items()
+    }
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{hashed['script']}'; "
+        f"style-src 'sha256-{hashed['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return {**files, "policy": policy}
 
 
 def render_template(name: str, **values: Any) -> str:
     """Fill in a template; every value is escaped unless it says that it is safe."""
     return _template(name).render(**values)
-
-
-def _policy(style: str, script: str) -> str:
-    """Allow this script and this style, and nothing else at all."""
-    hashed = {
-        kind: base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        for kind, content in (("script", script), ("style", style))
-    }
-    return (
-        f"default-src 'none'; script-src 'sha256-{hashed['script']}'; "
-        f"style-src 'sha256-{hashed['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
 
 
 def script_json(content: Any) -> str:
@@ -222,7 +215,9 @@ def _explorer_panel(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]
                 "name": name,
                 "title": MEASURES[name],
                 "cells": [_cell(e) for e in explorer.shown(name)],
-                "gap": _gap(explorer, name) if several else None,
+                "gap": _cell(explorer.gap_at(name, explorer.start))
+                if several
+                else None,
             }
             for name in explorer.measures
         ],
@@ -240,18 +235,15 @@ def _explorer_panel(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]
     }
 
 
-def _cell(found: Estimate) -> tuple[str, str]:
-    return _between(found.value, found.interval())
+def _cell(estimate: Estimate) -> tuple[str, str]:
+    """Write a value and its interval, which needs a sampling error."""
+    value, interval = _between(estimate.value, estimate.interval())
+    return value, "" if estimate.sampling is None else interval
 
 
-def _count(found: Estimate) -> tuple[str, str]:
-    low, high = (f"{end:,.0f}" for end in found.interval())
-    return f"{found.value:,.0f}", "" if low == high else f"[{low}, {high}]"
-
-
-def _gap(explorer: Explorer, name: str) -> tuple[str, str]:
-    value, interval = _cell(explorer.gap_at(name, explorer.start))
-    return value, interval if explorer.gap is not None else ""
+def _count(estimate: Estimate) -> tuple[str, str]:
+    low, high = (f"{end:,.0f}" for end in estimate.interval())
+    return f"{estimate.value:,.0f}", "" if low == high else f"[{low}, {high}]"
 
 
 def _gaps(explorer: Explorer, result: Exports) -> dict[str, Any] | None:
@@ -263,15 +255,11 @@ def _gaps(explorer: Explorer, result: Exports) -> dict[str, Any] | None:
     for row in fairness.rows():
         gaps = [g for g in row["gaps"] if not math.isnan(g.difference)]
         widest = max(gaps, key=lambda g: abs(g.difference), default=None)
-        pairs = [
-            (
-                g.first,
-                g.second,
-                _between(g.difference, g.interval),
-                _between(g.ratio, g.ratio_interval),
-            )
-            for g in gaps
-        ]
+        pairs = []
+        for g in gaps:
+            difference = _between(g.difference, g.interval)
+            ratio = _between(g.ratio, g.ratio_interval)
+            pairs.append((g.first, g.second, difference, ratio))
         rows.append(
             {
                 "criterion": row["criterion"],

@@ -18,7 +18,7 @@ import numpy as np
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan, recommend
 from discreet.report.page import page_parts, render_template, script_json
-from discreet.report.prediction import Prediction, predict
+from discreet.report.prediction import predict
 from discreet.report.svg import Frame, Stroke
 
 _Z: Final = 1.96
@@ -36,53 +36,54 @@ class Sweep:
     name: str
     title: str
     values: Sequence[float]
-    asked: float
+    wanted: float
+    """The value of the plan itself."""
     plan: Callable[[float], Plan]
-    sites: Callable[[float], int | None]
+
+    @property
+    def start(self) -> int:
+        """The place of the value that is nearest to the plan's."""
+        return int(np.argmin([abs(value - self.wanted) for value in self.values]))
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """One point of a sweep."""
+    """One point of a sweep: halves of 95% intervals, NaN where there is no result."""
 
     value: float
-    half: float
-    """Half the width of the AUC's 95% interval; NaN where there is none."""
-    noise: float
-    sampling: float
-    precision: float
-    """Half the width of average precision's interval."""
     refusal: str | None
-
-    @classmethod
-    def of(cls, value: float, found: Prediction) -> Predicted:
-        """Take what a reader wants to know of a prediction."""
-        return cls(
-            value,
-            _Z * found.auc.total,
-            _Z * found.auc.noise,
-            _Z * found.auc.sampling,
-            _Z * found.average_precision.total,
-            found.refusal,
-        )
+    auc: float = math.nan
+    noise: float = math.nan
+    """What noise alone gives of the AUC's."""
+    sampling: float = math.nan
+    precision: float = math.nan
+    """Average precision's."""
 
 
 def predicted(
-    sweep: Sweep, *, auc: float, repetitions: int = REPETITIONS
+    sweep: Sweep, *, sites: int | None, auc: float, repetitions: int
 ) -> list[Predicted]:
     """Predict every variation; one that cannot be planned says why."""
-    found = []
+    points = []
     for value in sweep.values:
+        many = int(value) if sweep.name == "sites" else sites
         try:
-            plan = sweep.plan(value)
-            result = predict(
-                plan, sites=sweep.sites(value), auc=auc, repetitions=repetitions
+            expected = predict(
+                sweep.plan(value), sites=many, auc=auc, repetitions=repetitions
             )
-            found.append(Predicted.of(value, result))
         except DiscreetError as err:
-            nan = math.nan
-            found.append(Predicted(value, nan, nan, nan, nan, str(err)))
-    return found
+            points.append(Predicted(value, str(err)))
+            continue
+        area = expected.auc
+        errors = (
+            area.total,
+            area.noise,
+            area.sampling,
+            expected.average_precision.total,
+        )
+        halves = (_Z * error for error in errors)
+        points.append(Predicted(value, expected.refusal, *halves))
+    return points
 
 
 def plan_page(
@@ -93,22 +94,19 @@ def plan_page(
     repetitions: int = REPETITIONS,
 ) -> str:
     """Return the page of a plan as HTML."""
-    varied = sweeps(plan, sites)
-    results = {
-        sweep.name: predicted(sweep, auc=auc, repetitions=repetitions)
-        for sweep in varied
-    }
-    shown = [
-        {
-            "name": sweep.name,
-            "title": sweep.title,
-            "start": _nearest(sweep),
-            "last": len(sweep.values) - 1,
-            "svg": _frame(sweep, results[sweep.name]).svg(),
-            "rows": [_row(point) for point in results[sweep.name]],
-        }
-        for sweep in varied
-    ]
+    shown = []
+    for sweep in sweeps(plan, sites):
+        points = predicted(sweep, sites=sites, auc=auc, repetitions=repetitions)
+        shown.append(
+            {
+                "name": sweep.name,
+                "title": sweep.title,
+                "start": sweep.start,
+                "last": len(sweep.values) - 1,
+                "svg": _frame(sweep, points).svg(),
+                "rows": [_row(point) for point in points],
+            }
+        )
     return render_template(
         "plan.html.j2",
         title=plan.model.name or "A plan",
@@ -123,79 +121,60 @@ def plan_page(
 def sweeps(plan: Plan, sites: int | None) -> list[Sweep]:
     """Return what can be varied around a plan, each with the plan's own value."""
     facts, model, cohort = plan.facts, plan.privacy, plan.cohort
+    examples, share = facts.examples or 10_000, facts.prevalence or 0.5
+    known = float(sites or cohort.min_survivors)
 
     def again(**changed: Any) -> Plan:
-        return recommend(
-            changed.get("facts", facts),
-            changed.get("model", model),
-            thresholds=plan.thresholds,
-            cohort=changed.get("cohort", cohort),
-        )
+        terms = {"facts": facts, "privacy": model, "cohort": cohort, **changed}
+        return recommend(**terms, thresholds=plan.thresholds)
 
-    found = []
-    if model.budget is not None and hasattr(model, "epsilon"):
-        epsilon = float(model.budget)
-        found.append(
-            Sweep(
-                "epsilon",
-                "epsilon",
-                [float(f"{epsilon * k:.3g}") for k in _FACTORS],
-                epsilon,
-                lambda e: again(model=replace(model, epsilon=f"{e:g}")),  # type: ignore[type-var]
-                lambda _: sites,
-            )
-        )
-    examples = facts.examples or 10_000
-    found.append(
+    varied = [
         Sweep(
             "examples",
             "examples in all",
             [float(round(examples * k)) for k in _FACTORS],
             float(examples),
             lambda n: again(facts=replace(facts, examples=int(n))),
-            lambda _: sites,
-        )
-    )
-    share = facts.prevalence or 0.5
-    found.append(
+        ),
         Sweep(
             "prevalence",
             "prevalence",
             sorted({*_PREVALENCES, share}),
             share,
             lambda p: again(facts=replace(facts, prevalence=p)),
-            lambda _: sites,
-        )
-    )
-    known = sites or cohort.min_survivors
-    found.append(
+        ),
         Sweep(
             "sites",
             "sites",
-            sorted({*_SITES, float(known)}),
-            float(known),
+            sorted({*_SITES, known}),
+            known,
             lambda n: again(cohort=model.cohort(int(n))),
-            int,
-        )
+        ),
+    ]
+    if model.budget is None or not hasattr(model, "epsilon"):
+        return varied
+    epsilon = float(model.budget)
+    budgets = Sweep(
+        "epsilon",
+        "epsilon",
+        [float(f"{epsilon * k:.3g}") for k in _FACTORS],
+        epsilon,
+        lambda e: again(privacy=replace(model, epsilon=f"{e:g}")),  # type: ignore[type-var]
     )
-    return found
+    return [budgets, *varied]
 
 
 def _facts(plan: Plan, sites: int | None) -> dict[str, str]:
-    found = {"Privacy": f"{plan.privacy.name}, {plan.privacy.loss}"}
+    facts = {"Privacy": f"{plan.privacy.name}, {plan.privacy.loss}"}
     if plan.facts.examples is not None:
-        found["Examples"] = f"{plan.facts.examples:,}"
+        facts["Examples"] = f"{plan.facts.examples:,}"
     if plan.facts.prevalence is not None:
-        found["Prevalence"] = f"{plan.facts.prevalence:g}"
+        facts["Prevalence"] = f"{plan.facts.prevalence:g}"
     if sites is not None:
-        found["Sites"] = f"{sites}"
+        facts["Sites"] = f"{sites}"
     if (alone := plan.lone_examples()) is not None:
-        found["Without noise"] = str(alone)
-    return found | {"Plan": f"sha256:{plan.digest().hex()}"}
-
-
-def _nearest(sweep: Sweep) -> int:
-    return int(np.argmin([abs(value - sweep.asked) for value in sweep.values]))
+        facts["Without noise"] = str(alone)
+    return facts | {"Plan": f"sha256:{plan.digest().hex()}"}
 
 
 def _row(point: Predicted) -> dict[str, Any]:
@@ -204,7 +183,7 @@ def _row(point: Predicted) -> dict[str, Any]:
 
     return {
         "value": f"{point.value:,.6g}",
-        "auc": size(point.half),
+        "auc": size(point.auc),
         "precision": size(point.precision),
         "sampling": size(point.sampling),
         "noise": size(point.noise),
@@ -216,7 +195,7 @@ def _frame(sweep: Sweep, points: Sequence[Predicted]) -> Frame:
     """Draw the half widths; shade where the plan should not be run."""
     places = np.arange(len(points), dtype=np.float64)
     series = {
-        "total": np.array([p.half for p in points]),
+        "total": np.array([p.auc for p in points]),
         "noise": np.array([p.noise for p in points]),
         "sampling": np.array([p.sampling for p in points]),
     }
@@ -230,7 +209,7 @@ def _frame(sweep: Sweep, points: Sequence[Predicted]) -> Frame:
             strokes.append(Stroke(x, np.zeros(2), 5, upper=np.full(2, top)))
     for color, values in enumerate(series.values()):
         strokes.append(Stroke(places[known], values[known], color))
-    k = _nearest(sweep)
+    k = sweep.start
     return Frame(
         f"sweep-{sweep.name}",
         f"Predicted error against {sweep.title}",

@@ -1,10 +1,7 @@
-"""Plots of curves, in the manner of scikit-learn's displays: they draw what they are given.
+"""Plots of curves with matplotlib, in the manner of scikit-learn's displays.
 
-A display is an ordinary matplotlib figure and its axes. It draws into axes of the
-caller's own, or into a figure that no global state holds, and shows itself in a
-notebook.
-
-What is drawn of an evaluation, or of several in one picture: titles, lines, bands.
+A display is an ordinary figure and its axes: axes of the caller's own, or a figure that
+no global state holds. It shows itself in a notebook.
 """
 
 from __future__ import annotations
@@ -116,9 +113,7 @@ def draw(
     if kind not in _AXES:
         raise InputError(f"a plot is one of {', '.join((*_AXES, 'calibration'))}")
     axes = _axes() if ax is None else ax
-    for band in bands:
-        _draw_band(axes, kind, band)
-    for line in lines:
+    for line in (*bands, *lines):
         _draw_line(axes, kind, line)
     axes.set(xlabel=_AXES[kind][0], ylabel=_AXES[kind][1])
     _dress(axes, kind)
@@ -142,8 +137,21 @@ def draw_reliability(
     axes = _axes() if ax is None else ax
     axes.plot([0, 1], [0, 1], label="as predicted", **_STYLES["quiet"])
     for k, (name, curve) in enumerate(curves.items()):
-        color, marker = PALETTE[k % len(PALETTE)], "osD^v"[k % 5]
-        _draw_rates(axes, curve, name, color, marker)
+        color, x = PALETTE[k % len(PALETTE)], curve.predicted
+        axes.fill_between(x, curve.low, curve.high, color=color, alpha=0.15, lw=0)
+        reach = np.vstack([curve.rate - curve.low, curve.high - curve.rate])
+        axes.errorbar(
+            x,
+            curve.rate,
+            yerr=np.maximum(reach, 0.0),
+            label=name or None,
+            color=color,
+            marker="osD^v"[k % 5],
+            lw=1.6,
+            ms=4,
+            elinewidth=0.9,
+            zorder=3,
+        )
     first = next(iter(curves.values()))
     height = 0.1 * first.share / float(first.share.max())
     axes.vlines(first.predicted, 0, height, color="0.6", lw=4, label="share of all")
@@ -179,33 +187,26 @@ def _finished(
     return shown
 
 
-def _draw_band(axes: Axes, kind: PlotKind, band: Line) -> None:
-    if band.upper is None:
-        raise InputError("a band needs its upper side")
-    x, low, high = band.x, band.y, band.upper
+def _draw_line(axes: Axes, kind: PlotKind, line: Line) -> None:
+    """Draw a line or a band, without what lies at infinity on the scales of DET."""
+    x, sides = line.x, [line.y] if line.upper is None else [line.y, line.upper]
     if kind in ("det", "det-log"):
         inside = (x > 0) & (x < 1)
-        x = x[inside]
-        low, high = (np.clip(y[inside], 1e-6, 1 - 1e-6) for y in (low, high))
+        if line.upper is None:
+            inside &= (line.y > 0) & (line.y < 1)
+        x, sides = x[inside], [y[inside] for y in sides]
+        if line.upper is not None:
+            sides = [np.clip(y, 1e-6, 1 - 1e-6) for y in sides]
         if kind == "det":
-            x, low, high = _deviate(x), _deviate(low), _deviate(high)
-    color = band.color or PALETTE[0]
-    axes.fill_between(
-        x, low, high, label=band.label or None, color=color, alpha=0.18, lw=0, zorder=2
-    )
-
-
-def _draw_line(axes: Axes, kind: PlotKind, line: Line) -> None:
-    x, y = line.x, line.y
-    if kind in ("det", "det-log"):
-        inside = (x > 0) & (x < 1) & (y > 0) & (y < 1)
-        x, y = x[inside], y[inside]
-        if kind == "det":
-            x, y = _deviate(x), _deviate(y)
+            x, *sides = (_deviate(values) for values in (x, *sides))
     style = dict(_STYLES[line.style])
     if line.color:
         style["color"] = line.color
-    axes.plot(x, y, label=line.label or None, **style)
+    if line.upper is None:
+        axes.plot(x, *sides, label=line.label or None, **style)
+        return
+    band = {"color": style["color"], "alpha": 0.18, "lw": 0, "zorder": 2}
+    axes.fill_between(x, sides[0], sides[1], label=line.label or None, **band)
 
 
 def _plain(axes: Axes) -> None:
@@ -216,10 +217,9 @@ def _plain(axes: Axes) -> None:
 def _dress(axes: Axes, kind: PlotKind) -> None:
     _plain(axes)
     match kind:
-        case "roc":
-            axes.plot([0, 1], [0, 1], label="chance", **_STYLES["quiet"])
-            axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
-        case "pr":
+        case "roc" | "pr":
+            if kind == "roc":
+                axes.plot([0, 1], [0, 1], label="chance", **_STYLES["quiet"])
             axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
         case "det-log":
             axes.set(xscale="log", yscale="log", xlim=(1e-4, 1), ylim=(1e-4, 1))
@@ -237,27 +237,6 @@ def _deviate(p: FloatVector) -> FloatVector:
     from scipy.special import ndtri  # noqa: PLC0415 - slow to import
 
     return np.asarray(ndtri(p), dtype=np.float64)
-
-
-def _draw_rates(
-    axes: Axes, curve: ReliabilityCurve, label: str, color: str, marker: str
-) -> None:
-    reach = np.vstack([curve.rate - curve.low, curve.high - curve.rate])
-    axes.fill_between(
-        curve.predicted, curve.low, curve.high, color=color, alpha=0.15, lw=0
-    )
-    axes.errorbar(
-        curve.predicted,
-        curve.rate,
-        yerr=np.maximum(reach, 0.0),
-        label=label or None,
-        color=color,
-        marker=marker,
-        lw=1.6,
-        ms=4,
-        elinewidth=0.9,
-        zorder=3,
-    )
 
 
 _PIECES: Final = 8
@@ -290,7 +269,8 @@ def picture(
     for k, (name, part) in enumerate(parts.items()):
         color = PALETTE[k % len(PALETTE)]
         lines.append(curve_line(part, kind, _label(part, kind, name), color))
-        if (band := _band(part, kind, color, named=alone)) is not None:
+        label = "95% at each threshold" if alone else ""
+        if (band := curve_band(part, kind, label, color)) is not None:
             bands.append(band)
     if kind == "pr" and alone:
         share = prevalence_of(first.observed)
@@ -319,14 +299,14 @@ def _label(result: Evaluation, kind: PlotKind, name: str) -> str:
     return f"{name}: {words}" if name else words
 
 
-def _band(
-    result: Evaluation, kind: PlotKind, color: str, *, named: bool
+def curve_band(
+    result: Evaluation, kind: PlotKind, label: str = "", color: str = ""
 ) -> Line | None:
-    if counted(result.fit).way == "tree":  # a published method: it has no band
+    """Return the pointwise 95% limits of a curve; a published method has none."""
+    if counted(result.fit).way == "tree":
         return None
     limits = result.curves.band("pr" if kind == "pr" else "roc")
     low, high = limits.low, limits.high
     if kind in ("det", "det-log"):
         low, high = 1.0 - high, 1.0 - low
-    label = "95% at each threshold" if named else ""
     return Line(limits.x, low, label, upper=high, color=color)

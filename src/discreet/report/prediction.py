@@ -1,36 +1,29 @@
-r"""Predicted errors, before any data is touched: from public facts alone.
+r"""Predicted errors of a plan from public facts, before any data is touched.
 
-The plan is carried out on simulated populations of several shapes
-(:mod:`discreet.report.prediction`) with simulated noise. *Noise* and *sampling* are what
-these evaluations say of themselves, by the code that makes their intervals: root mean
-squares of the standard deviations over all of them. Real scores differ from every shape
-and get more noise than these, `BEYOND` times as much as a rule: take the figures as a
-size (``bench/prediction.py`` measures how good they are).
-
-Populations that stand for an unknown one: its prevalence and AUC, in several shapes.
+The plan is carried out on simulated populations with simulated noise. *Noise* and
+*sampling* are root mean squares of the standard deviations that these evaluations state.
+Real scores get about `BEYOND` times as much noise: take the figures as a size
+(``bench/prediction.py`` measures how good they are).
 
 Negatives are :math:`x \sim N(0, 1)` and positives :math:`x \sim N(d, r^2)` with
-:math:`d = \sqrt{1 + r^2}\,\Phi^{-1}(\text{AUC})`, so that every shape has the AUC that is
-assumed (Green and Swets 1966). With :math:`v = (1 + r^2)/2` the score is
+:math:`d = \sqrt{1 + r^2}\,\Phi^{-1}(\text{AUC})`, so that every shape has the assumed AUC
+(Green and Swets 1966). With :math:`v = (1 + r^2)/2` the score is
 
 .. math::
     s = \sigma\left(\frac{d}{v} (x - d/2) + \log\frac{\pi}{1 - \pi}\right),
 
 at r = 1 the posterior: a calibrated model at the public prevalence :math:`\pi`. An AUC
-says nothing about the head of the ranking, on which average precision rests. So there are
-populations where positives spread more than negatives (r = 1.4: some are easy, and
-precision is high at the head) and less (r = 0.7: rates stop rising). Over the three,
-predicted noise was nearer to that of trained models' scores than with the calibrated one
-alone (``docs/error-bars.md``).
+says nothing about the head of the ranking, on which average precision rests. So positives
+also spread more than negatives (r = 1.4: precision is high at the head) and less (r = 0.7).
+``docs/error-bars.md`` compares the three with trained models' scores.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import cycle, islice
 from statistics import NormalDist
 from typing import Final
@@ -44,7 +37,6 @@ from discreet.data.examples import Examples
 from discreet.data.scores import ScoreRange
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.areas import area_error
-from discreet.estimate.estimate import Estimate
 from discreet.estimate.fit import Fit, Flat
 from discreet.metrics.errors import measures
 from discreet.metrics.table import METRICS, Metric
@@ -52,7 +44,7 @@ from discreet.noise.mechanism import AdditiveNoise, NoNoise
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
-from discreet.plan.rounds import Release, ResolvedRound, Round
+from discreet.plan.rounds import Release, Round
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.secagg.terms import Terms
@@ -86,9 +78,8 @@ def typical_population(scores: ScoreRange, prevalence: float, auc: float) -> Exa
     """Return the quantiles of both calibrated classes: without sampling error."""
     labels = _labels(_QUANTILES, prevalence)
     positives = int(labels.sum())
-    ranks = np.concatenate([np.arange(positives), np.arange(labels.size - positives)])
-    sizes = np.where(labels, positives, labels.size - positives)
-    z = ndtri((ranks + 0.5) / sizes)
+    sizes = (positives, labels.size - positives)
+    z = np.concatenate([ndtri((np.arange(size) + 0.5) / size) for size in sizes])
     return _scored(scores, z, labels, prevalence, auc, spread=1.0)
 
 
@@ -108,10 +99,10 @@ def _scored(
     *,
     spread: float,
 ) -> Examples:
-    r = spread
-    d = math.sqrt(1 + r * r) * NormalDist().inv_cdf(auc)
-    x = np.where(labels, d + r * z, z)
-    slope = 2 * d / (1 + r * r)
+    variance = 1 + spread * spread
+    d = math.sqrt(variance) * NormalDist().inv_cdf(auc)
+    x = np.where(labels, d + spread * z, z)
+    slope = 2 * d / variance
     log_odds: FloatVector = slope * (x - d / 2) + float(logit(prevalence))
     match scores.kind:
         case "logit":
@@ -191,14 +182,10 @@ class Prediction:
     @property
     def caution(self) -> str | None:
         """What this plan tells badly, None when it tells all."""
-        lost = _lost(
+        noisy = self.auc.noise > self.auc.sampling
+        return _lost(
             "average precision", self.average_precision, chance=self.prevalence
-        )
-        if lost is not None:
-            return lost
-        if self.auc.noise > self.auc.sampling:
-            return "the noise is larger than the sampling error"
-        return None
+        ) or ("the noise is larger than the sampling error" if noisy else None)
 
 
 def _lost(name: str, error: PredictedError, *, chance: float) -> str | None:
@@ -247,30 +234,40 @@ def predict(
             f"are {sites}"
         )
     rng = np.random.default_rng(seed)
-    typical = typical_population(facts.scores, prevalence, auc)
-    truth = _fine(typical, single.metrics)
-    runs = []
+    truth = measures(
+        _fine(typical_population(facts.scores, prevalence, auc)), single.metrics
+    )
+    sampled, usable, areas, causes = [], [], [], []
     for spread in islice(cycle(SPREADS), repetitions):
         drawn = simulate_population(
             facts.scores, examples, prevalence, auc, rng, spread=spread
         )
-        runs.append(_Run.of(single, drawn, sites, rng))
+        exact = _fine(drawn)
+        sampled.append(measures(exact, single.metrics))
+        try:
+            result = _carried_out(single, drawn, sites, rng)
+        except ReleaseError as err:  # nothing can be read from this one
+            causes.append(str(err))
+            continue
+        if result.fit.refusal is not None:
+            causes.append(result.fit.refusal)
+            continue
+        usable.append(result)
+        areas.append(area_error(exact.curves.roc, result.curves.roc, tolerance=1e-5))
     shrunk = math.sqrt(examples / facts.examples)  # 1 unless there are very many
-    usable = [run for run in runs if run.result is not None]
 
     def error(metric: Metric) -> PredictedError:
-        noise = _rms([run.noise(metric) for run in usable])
-        sampling = _rms([run.exact.sampling(metric) for run in runs])
-        return PredictedError(truth.value(metric), noise * shrunk, sampling * shrunk)
+        noise = _rms([BEYOND * result.metrics[metric].noise for result in usable])
+        sampling = _rms([estimates[metric].sampling or 0.0 for estimates in sampled])
+        return PredictedError(truth[metric].value, noise * shrunk, sampling * shrunk)
 
-    areas = [run.area() for run in usable]
     return Prediction(
         {name: error(name) for name in METRICS if name in single.metrics},
         float(np.mean(areas)) * shrunk if areas else math.nan,
-        1 - len(usable) / len(runs),
+        1 - len(usable) / repetitions,
         prevalence,
         facts.examples,
-        next((run.cause for run in runs if run.cause is not None), _HIDDEN),
+        causes[0] if causes else _HIDDEN,
     )
 
 
@@ -313,117 +310,51 @@ def _single(plan: Plan) -> Plan:
         case ClassHistogram() | Refined() | Hierarchy() | SiteSums():
             return plan
         case Grouped(inner, groups):
-            known = plan.facts.examples
-            part = None if known is None else max(known // len(groups), 1)
-            facts = replace(plan.facts, examples=part)
-            return replace(plan, rounds=(Round(inner),), facts=facts)
+            shares = len(groups)
         case Weighted(inner, most):
-            known = plan.facts.examples
-            part = None if known is None else max(known // most, 1)
-            facts = replace(plan.facts, examples=part)
-            return replace(plan, rounds=(Round(inner),), facts=facts)
+            shares = most
         case _:
             raise PlanError("there is no prediction for more than two classes")
+    known = plan.facts.examples
+    facts = replace(
+        plan.facts, examples=None if known is None else max(known // shares, 1)
+    )
+    return replace(plan, rounds=(Round(inner),), facts=facts)
 
 
-@dataclass(frozen=True)
-class _Exact:
-    """A sample without noise, in bins so fine that they do not matter."""
-
-    observed: NoisyHistogram
-    metrics: Collection[Metric]
-
-    @cached_property
-    def fit(self) -> Fit:
-        return Flat("linear").fit(self.observed)
-
-    @cached_property
-    def _found(self) -> Mapping[str, Estimate]:
-        return measures(self.fit, self.metrics)
-
-    def value(self, metric: Metric) -> float:
-        return self._found[metric].value
-
-    def sampling(self, metric: Metric) -> float:
-        return self._found[metric].sampling or 0.0
-
-
-def _fine(examples: Examples, metrics: Collection[Metric]) -> _Exact:
+def _fine(examples: Examples) -> Fit:
+    """Return a sample without noise, in bins so fine that they do not matter."""
     rule = spread_over(_FINE_BINS, PublicFacts(scores=examples.scores))
     statistic = ClassHistogram(Edges.realise(rule, examples.scores))
     counts = statistic.split(statistic.count(examples).astype(np.float64))
     observed = NoisyHistogram(
         statistic.edges, counts.negatives, counts.positives, NoNoise()
     )
-    return _Exact(observed, metrics)
+    return Flat("linear").fit(observed)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One simulated population: its exact sample, and what the plan made of it."""
-
-    exact: _Exact
-    result: Evaluation | None
-    cause: str | None = None
-
-    @classmethod
-    def of(
-        cls, plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
-    ) -> _Run:
-        exact = _fine(drawn, plan.metrics)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                releases = _simulate_releases(plan, drawn, sites, rng)
-                claim = plan.claim("simulated", sites=sites)
-                result = evaluation(plan, releases, claim)
-            except ReleaseError as err:  # nothing can be read from this one
-                return cls(exact, None, str(err))
-        if result.fit.refusal is not None:
-            return cls(exact, None, result.fit.refusal)
-        return cls(exact, result)
-
-    def noise(self, metric: Metric) -> float:
-        if self.result is None:
-            return math.nan
-        return BEYOND * self.result.metrics[metric].noise
-
-    def area(self) -> float:
-        if self.result is None:
-            return math.nan
-        clean = self.exact.fit.curves.roc
-        return area_error(clean, self.result.curves.roc, tolerance=1e-5)
-
-
-def _simulate_releases(
+def _carried_out(
     plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
-) -> list[Release]:
-    """Count and add simulated noise to the sums, round by round."""
+) -> Evaluation:
+    """Count, add simulated noise to the sums round by round, and evaluate them."""
     releases: list[Release] = []
-    for i in range(len(plan.rounds)):
-        this = plan.resolve(i, releases)
-        exact = this.statistic.count(drawn)
-        total = _simulate_total(plan, this, exact, sites, rng)
-        releases.append(
-            Release(plan.digest(), b"simulated", i, total, sites, sites, this.loss)
-        )
-    return releases
-
-
-def _simulate_total(
-    plan: Plan,
-    this: ResolvedRound,
-    exact: IntVector,
-    sites: int,
-    rng: np.random.Generator,
-) -> IntVector:
-    mechanism = plan.privacy.mechanism_for(this, plan.cohort)
-    if isinstance(mechanism, AdditiveNoise):
-        noise = mechanism.noise(sites).sample(exact.astype(np.float64), 1, rng)[0]
-        total: IntVector = exact + np.rint(noise).astype(np.int64)
-        return total
-    # One-example clients: the pooled counts are as good as any site's.
-    return mechanism.protect(exact, entropy=rng.bytes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(len(plan.rounds)):
+            resolved = plan.resolve(i, releases)
+            exact = resolved.statistic.count(drawn)
+            mechanism = plan.privacy.mechanism_for(resolved, plan.cohort)
+            if isinstance(mechanism, AdditiveNoise):
+                noise = mechanism.noise(sites).sample(exact.astype(np.float64), 1, rng)
+                total: IntVector = exact + np.rint(noise[0]).astype(np.int64)
+            else:  # one-example clients: the pooled counts are as good as any site's
+                total = mechanism.protect(exact, entropy=rng.bytes)
+            releases.append(
+                Release(
+                    plan.digest(), b"simulated", i, total, sites, sites, resolved.loss
+                )
+            )
+        return evaluation(plan, releases, plan.claim("simulated", sites=sites))
 
 
 def _rms(errors: Sequence[float]) -> float:

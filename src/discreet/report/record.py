@@ -1,15 +1,14 @@
-"""What a result rests on, written into its report: enough to compute every number again.
+"""The record of a release inside its report, and the sites' receipts.
 
-The record holds the plan's file, the opened totals, and when and with which versions the
-report was made; no example and nothing that was not released. Its digest covers all of
-it, and the coordinator signs the digest. ``discreet verify`` reads it back, checks both,
-and computes the result anew.
+The record holds the plan's file, the revealed totals, and the day and versions with which
+the report was made: enough to compute every number again, and no example. Its digest
+covers all of it, and the coordinator signs the digest (``discreet verify``).
 
-When a report was made and with which versions: a part of what is signed.
-
-A report prints its day and its versions. Both are in its record, below the digest, so
-that nobody can change them unnoticed, and a reader with other versions computes the same
-page again.
+A receipt is a site's signed statement that its ledger was charged for a plan: the loss,
+the unit, when, and the ledger's name of that joining; nothing about its data. It shows
+that the holder of the roster's key said so. It does not show that the ledger is whole
+(``discreet ledger verify``, at the site), nor for which of several sessions of one plan
+it was charged.
 """
 
 from __future__ import annotations
@@ -20,30 +19,34 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, get_args
 
 import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from discreet.codec.documents import to_table
+from discreet.codec.documents import canonical, from_table, to_table
 from discreet.errors import DiscreetError, ReleaseError
 from discreet.estimate.fit import Estimator, Fit
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Release
+from discreet.privacy.account import Use
 from discreet.privacy.claim import Setting
+from discreet.privacy.loss import fraction_of
 from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from discreet.report.build import Result
     from discreet.report.evaluation import Evaluation
-    from discreet.report.receipt import Receipt
 
 _VERSION: Final = re.compile(r"[0-9A-Za-z.+!_-]{1,40}")
 """No spaces: a record that nobody signed cannot put a sentence there."""
+DAMAGED: Final = "this is no record of a release: it was damaged"
 
 
 @cache
@@ -77,12 +80,11 @@ class Made:
         Raises:
             ReleaseError: if it holds anything but a day and versions.
         """
-        if not isinstance(table, dict) or set(table) != {"on", *_installed()}:
-            raise ReleaseError("the record's day and versions were damaged")
-        versions = {name: table[name] for name in _installed()}
-        if not _is_day(table["on"]) or not all(map(_is_version, versions.values())):
-            raise ReleaseError("the record's day and versions were damaged")
-        return cls(table["on"], versions)
+        if isinstance(table, dict) and set(table) == {"on", *_installed()}:
+            versions = {name: table[name] for name in _installed()}
+            if _is_day(table["on"]) and all(map(_is_version, versions.values())):
+                return cls(table["on"], versions)
+        raise ReleaseError("the record's day and versions were damaged")
 
     def to_dict(self) -> dict[str, str]:
         """Return plain values for JSON."""
@@ -96,9 +98,9 @@ class Made:
     def others(self) -> list[str]:
         """Say which of its versions are not those that are installed here."""
         return [
-            f"{name} {found} instead of {_installed()[name]}"
-            for name, found in self.versions.items()
-            if found != _installed()[name]
+            f"{name} {theirs} instead of {_installed()[name]}"
+            for name, theirs in self.versions.items()
+            if theirs != _installed()[name]
         ]
 
 
@@ -163,7 +165,7 @@ def record_of(
         return None
     if not isinstance(result.fit, Fit):
         return None
-    found = {
+    record = {
         "record": RECORD_VERSION,
         "made": made.to_dict(),
         "plan": dumps(result.plan),
@@ -180,24 +182,21 @@ def record_of(
                 "members": list(release.members),
                 "total": release.total.tolist(),
             }
-            for release in _opened(result)
+            for release in _revealed(result)
         ],
     }
-    if result.source.estimator is not None:
-        found["reader"] = _written(result.source.estimator)
-    return found | {"digest": digest(found)}
+    reader: Any = result.source.estimator
+    if reader is not None:
+        name = next((n for n in READERS if READERS[n] is type(reader)), None)
+        record["reader"] = {} if name is None else {"name": name, **asdict(reader)}
+    return record | {"digest": digest(record)}
 
 
-def _written(reader: Any) -> dict[str, Any]:
-    """Return an estimator as plain values: its name among the readers and its fields."""
-    name = next((n for n in READERS if READERS[n] is type(reader)), None)
-    return {} if name is None else {"name": name, **asdict(reader)}
-
-
-def _reader(written: Mapping[str, Any] | None) -> Estimator | None:
-    if written is None:
+def _reader(table: Mapping[str, Any] | None) -> Estimator | None:
+    """Return the estimator that a record names, None for the plan's own."""
+    if table is None:
         return None
-    fields = dict(written)
+    fields = dict(table)
     name = fields.pop("name", None)
     if name not in READERS:
         raise ReleaseError(
@@ -207,13 +206,12 @@ def _reader(written: Mapping[str, Any] | None) -> Estimator | None:
     return READERS[name](**fields)
 
 
-def _opened(result: Evaluation) -> Sequence[Release]:
-    """Return what was opened: with random groups, each group's own sum."""
-    if result.heterogeneity.random_groups is None:
+def _revealed(result: Evaluation) -> Sequence[Release]:
+    """Return what was revealed: with random groups, each group's own sum."""
+    groups = result.heterogeneity.random_groups
+    if groups is None:
         return result.source.releases
-    return [
-        part.source.releases[0] for part in result.heterogeneity.random_groups.alone
-    ]
+    return [part.source.releases[0] for part in groups.alone]
 
 
 def digest(record: Mapping[str, Any]) -> str:
@@ -247,7 +245,7 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
     if set(record) != set(kinds) or not all(
         type(record[name]) is kind for name, kind in kinds.items()
     ):
-        raise ReleaseError("this is no record of a release: it was damaged")
+        raise ReleaseError(DAMAGED)
     if record["digest"] != digest(record):
         raise ReleaseError("the record's digest does not match: it was changed")
     return loads(record["plan"])
@@ -269,26 +267,23 @@ def result_from(record: Mapping[str, Any], plan: Plan) -> Result:
     if record["setting"] not in get_args(Setting) or not all(
         isinstance(name, str) for name in names
     ):
-        raise ReleaseError("this is no record of a release: it was damaged")
+        raise ReleaseError(DAMAGED)
     try:
         releases = [_release(plan, table) for table in tables]
-        claim = plan.claim(
-            record["setting"], sites=min(r.contributors for r in releases)
-        )
-        found = result_of(
+        result = result_of(
             plan,
             releases,
-            claim,
+            plan.claim(record["setting"], sites=min(r.contributors for r in releases)),
             estimator=_reader(record.get("reader")),
             site_names=record["sites"],
         )
-        if isinstance(found, ModelComparison) and len(record["models"]) == 2:
-            found = replace(found, names=tuple(record["models"]))
+        if isinstance(result, ModelComparison) and len(record["models"]) == 2:
+            return replace(result, names=tuple(record["models"]))
     except DiscreetError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise ReleaseError("this is no record of a release: it was damaged") from None
-    return found
+        raise ReleaseError(DAMAGED) from None
+    return result
 
 
 def _release(plan: Plan, table: Mapping[str, Any]) -> Release:
@@ -302,3 +297,92 @@ def _release(plan: Plan, table: Mapping[str, Any]) -> Release:
         plan.privacy.loss,
         tuple(int(m) for m in table["members"]),
     )
+
+
+SIGNED_RECEIPT: Final = b"discreet receipt 1\n"
+MOST_RECEIPTS: Final = 4096
+"""Of one report: each has a signature to be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a site says that its ledger was charged, and its signature."""
+
+    site: str
+    plan: str
+    joining: str
+    """What the ledger calls this joining of a session."""
+    round: int
+    loss: str
+    unit: str
+    at: str
+    """When it was charged, UTC."""
+    signature: str = ""
+
+    def __post_init__(self) -> None:
+        texts = (value for value in astuple(self) if isinstance(value, str))
+        if not all(text.isprintable() for text in texts):
+            raise ReleaseError("this is no receipt of a ledger: it was damaged")
+
+    @classmethod
+    def of(cls, use: Use, at: str, site: str) -> Self:
+        """Return the receipt of a charge, not signed yet."""
+        return cls(
+            site,
+            use.plan.hex(),
+            use.session.hex(),
+            use.round,
+            str(use.loss),
+            str(use.unit or ""),
+            at,
+        )
+
+    def _message(self) -> bytes:
+        return SIGNED_RECEIPT + canonical(to_table(replace(self, signature="")))
+
+    def signed(self, sign: Sign) -> Self:
+        """Return it with the site's signature."""
+        return replace(self, signature=sign(self._message()).hex())
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what is not of this plan, or not signed by its site.
+
+        Raises:
+            ReleaseError: says what does not fit.
+        """
+        if self.plan != plan.digest().hex():
+            raise ReleaseError("a receipt is for another plan than the report's")
+        keys = {} if plan.roster is None else {m.name: m.key for m in plan.roster.sites}
+        if self.site not in keys:
+            raise ReleaseError(
+                "a receipt is of a site that is not in the plan's roster"
+            )
+        if not 0 <= self.round < len(plan.rounds):
+            raise ReleaseError("a receipt is of a round that the plan does not have")
+        share = plan.rounds[self.round].budget
+        if self.loss != str(fraction_of(plan.privacy.loss, share)):
+            raise ReleaseError("a receipt says another loss than the plan")
+        if self.unit != str(plan.privacy.protects or ""):
+            raise ReleaseError("a receipt says another unit than the plan")
+        try:
+            key = Ed25519PublicKey.from_public_bytes(keys[self.site])
+            signature = bytes.fromhex(self.signature)
+            key.verify(signature, self._message())
+        except (InvalidSignature, ValueError):
+            raise ReleaseError("a receipt's signature does not fit") from None
+        if signature.hex() != self.signature:  # fromhex takes spaces and capitals too
+            raise ReleaseError("a receipt's signature does not fit")
+
+
+def read_receipts(tables: Sequence[object], plan: Plan) -> tuple[Receipt, ...]:
+    """Return the receipts of a report, each checked, by site and round."""
+    if len(tables) > MOST_RECEIPTS:
+        raise ReleaseError(f"a report holds at most {MOST_RECEIPTS:,} receipts")
+    receipts = [
+        from_table(Receipt, table, "a receipt", error=ReleaseError) for table in tables
+    ]
+    if len(set(receipts)) != len(receipts):
+        raise ReleaseError("the report holds a receipt twice")
+    for receipt in receipts:
+        receipt.check(plan)
+    return tuple(sorted(receipts, key=lambda r: (r.site, r.round, r.at)))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
 from discreet.errors import NotReleasedError
-from discreet.estimate.estimate import Binning, Estimate
+from discreet.estimate.estimate import Estimate
 from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.recalibrate.several_classes import (
@@ -24,7 +21,7 @@ from discreet.report.conformal import ConformalThresholds, Given
 from discreet.report.drift import WATCHED, Drift
 from discreet.report.evaluation import Evaluation
 from discreet.report.exports import Exports
-from discreet.report.fairness import Fairness
+from discreet.report.fairness import Fairness, weighted_mean
 from discreet.report.shown import Parts
 from discreet.report.text import document
 from discreet.report.views import counted
@@ -44,17 +41,12 @@ class PairArea(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiEvaluation(Parts):
-    """One evaluation per class (against the rest) or per group, and their averages.
-
-    Args:
-        parts: the evaluations by name.
-        claim: what was promised to whom.
-        pairs: AUC of each pair of classes, the mean over the two score columns.
-    """
+    """One evaluation per class (against the rest) or per group, and their averages."""
 
     parts: Mapping[str, Evaluation]
     claim: Claim
     pairs: Mapping[Pair, PairArea] = field(default_factory=dict)
+    """AUC of each pair of classes, the mean over the two score columns."""
 
     def __getitem__(self, name: str) -> Evaluation:
         return self.parts[name]
@@ -128,21 +120,21 @@ class MultiEvaluation(Parts):
             )
         return {name: counted(part.fit).counts for name, part in self.items()}
 
-    def _asked(self) -> list[str]:
+    def _shared_metrics(self) -> list[str]:
         """Return the metrics that every part has."""
         return [n for n in METRICS if all(n in p.metrics for p in self.values())]
 
     def _summary(self) -> dict[str, Estimate]:
         """Return each part's first metric, then the averages of all of them."""
-        asked = self._asked()
+        names = self._shared_metrics()
         rows = {
             f"{METRICS[metric].title} {name}": part.metrics[metric]
-            for metric in asked[:1]
+            for metric in names[:1]
             for name, part in self.items()
         }
-        for metric in asked:
+        for metric in names:
             rows[f"{METRICS[metric].title} macro"] = self.average(metric)
-        for metric in asked[:1]:
+        for metric in names[:1]:
             average = self.average(metric, "weighted")
             rows[f"{METRICS[metric].title} weighted"] = average
         if self.pairs:
@@ -150,11 +142,11 @@ class MultiEvaluation(Parts):
         return rows
 
     def _values(self, *, curves: bool) -> dict[str, Any]:
-        asked = self._asked()
+        names = self._shared_metrics()
         values: dict[str, Any] = {
             "parts": {name: document(p, curves=curves) for name, p in self.items()},
-            "macro": {n: self.average(n).to_dict() for n in asked},
-            "weighted": {n: self.average(n, "weighted").to_dict() for n in asked},
+            "macro": {n: self.average(n).to_dict() for n in names},
+            "weighted": {n: self.average(n, "weighted").to_dict() for n in names},
         }
         if self.pairs:
             values["pairs"] = {
@@ -173,18 +165,3 @@ class MultiEvaluation(Parts):
         return replace(
             exports, gap=lambda name, t: fairness(t).largest(name), fairness=fairness
         )
-
-
-def weighted_mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
-    """Average estimates; errors are added as if they were fully correlated."""
-    w = np.asarray(weights, dtype=np.float64)
-    if any(math.isnan(e.value) for e in estimates) or w.sum() <= 0:
-        return Estimate.undefined("a class is undefined in the pooled data")
-    w = w / w.sum()
-    unknown = any(e.sampling is None for e in estimates)
-    return Estimate(
-        float(w @ [e.value for e in estimates]),
-        None if unknown else float(w @ [e.sampling or 0.0 for e in estimates]),
-        float(w @ [e.noise for e in estimates]),
-        Binning(*(w @ [astuple(e.binning) for e in estimates]).tolist()),
-    )

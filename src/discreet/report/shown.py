@@ -32,10 +32,10 @@ _PICTURE_WIDTH: Final = 230
 
 def check_suffix(path: str | Path) -> Path:
     """Return the path of a report, or say which kinds there are."""
-    found = Path(path)
-    if found.suffix not in SUFFIXES:
+    file = Path(path)
+    if file.suffix not in SUFFIXES:
         raise InputError("a report is saved as .html, .json or .txt")
-    return found
+    return file
 
 
 class Shown(ABC):
@@ -120,55 +120,54 @@ class Parts(Shown, Mapping[str, "Evaluation"]):
         return f"{type(self).__name__}({', '.join(self)}; {claim})"
 
     def _repr_html_(self) -> str:
-        pictures = picture_html(self.plot("roc")) if self.exports.drawn else ""
-        table = table_html(self.exports.summary())
-        return table + pictures + claim_html(self.claim)
+        pictures = _picture_html(self.plot("roc")) if self.exports.drawn else ""
+        table = _table_html(self.exports.summary())
+        return table + pictures + _claim_html(self.claim)
 
 
 def evaluation_html(result: Evaluation) -> str:
     """Return an evaluation as a piece of HTML that needs no style sheet."""
     shown = {n: result.metrics[n] for n in _NOTEBOOK_ROWS if n in result.metrics}
     rows = titled(shown or result.metrics)
-    for found in result.thresholds.planned()[:1]:
-        at = f" at {found.threshold:g}"
-        rows |= {f"{name}{at}": e for name, e in list(found.rates().items())[:2]}
+    for at in result.thresholds.planned()[:1]:
+        rates = list(at.rates().items())[:2]
+        rows |= {f"{name} at {at.threshold:g}": rate for name, rate in rates}
     model = result.plan.model.name if result.plan is not None else ""
     names = ", ".join(word for word in (model, result.source.part) if word)
     heading = f"{names or 'Evaluation'}: {count_words(result)}"
     kinds: tuple[AnyPlot, ...] = ("roc", "pr") if result.exports.drawn else ()
     if calibratable(result.fit):
         kinds = (*kinds, "calibration")
-    pictures = "".join(picture_html(result.plot(kind)) for kind in kinds)
+    pictures = "".join(_picture_html(result.plot(kind)) for kind in kinds)
     return (
-        f"<p><b>{escape(heading)}</b></p>{table_html(rows)}"
-        f"{pictures}{claim_html(result.claim)}"
+        f"<p><b>{escape(heading)}</b></p>{_table_html(rows)}"
+        f"{pictures}{_claim_html(result.claim)}"
     )
 
 
-def table_html(rows: Mapping[str, Estimate]) -> str:
+def _table_html(rows: Mapping[str, Estimate]) -> str:
     """Return estimates as a table: value and interval."""
     heading, cells_of = interval_column(rows)
-    body = ""
-    for name, found in rows.items():
-        cells = cells_of(found)
-        body += (
-            f"<tr><th style='text-align:left'>{escape(name)}</th>"
-            f"<td>{cells.value}</td><td>{cells.interval}</td></tr>"
-        )
+    written = ((escape(name), cells_of(estimate)) for name, estimate in rows.items())
+    body = "".join(
+        f"<tr><th style='text-align:left'>{name}</th>"
+        f"<td>{cells.value}</td><td>{cells.interval}</td></tr>"
+        for name, cells in written
+    )
     return (
         f"<table><thead><tr><th></th><th>value</th><th>{heading}</th></tr></thead>"
         f"<tbody>{body}</tbody></table>"
     )
 
 
-def claim_html(claim: Claim) -> str:
+def _claim_html(claim: Claim) -> str:
     """Return the claim, which a reader unfolds."""
     promise, *rest = str(claim).splitlines()
     lines = "<br>".join(escape(line) for line in rest)
     return f"<details><summary>{escape(promise)}</summary><p>{lines}</p></details>"
 
 
-def picture_html(drawn: Display) -> str:
+def _picture_html(drawn: Display) -> str:
     """Return a small picture that its HTML holds itself."""
     encoded = base64.b64encode(png(drawn.figure_, dpi=70)).decode()
     shows = escape(drawn.ax_.get_title(loc="left"))

@@ -80,33 +80,33 @@ class Frame:
         return across, min(max(down, -SIDE), 3.0 * SIDE)
 
     def _grid(self) -> list[str]:
-        found = []
+        elements = []
         marks = self.x_ticks or [(x, f"{x:g}") for x in _ticks(*self.x_range)]
         for x, mark in marks:
             across, _ = self.place(x, self.y_range[0])
             # A long number at the right end would leave the picture.
             inside = across + 3 * len(mark) < _LEFT + SIDE + _RIGHT
-            found.append(
+            elements.append(
                 f'<path class="grid" d="M{across:.1f} {_TOP}v{SIDE}"/>'
                 f'<text class="tick" x="{across:.1f}" y="{_TOP + SIDE + 15}" '
                 f'text-anchor="{"middle" if inside else "end"}">{escape(mark)}</text>'
             )
         for y in _ticks(*self.y_range):
             _, down = self.place(self.x_range[0], y)
-            found.append(
+            elements.append(
                 f'<path class="grid" d="M{_LEFT} {down:.1f}h{SIDE}"/>'
                 f'<text class="tick" x="{_LEFT - 6}" y="{down + 4:.1f}" '
                 f'text-anchor="end">{y:g}</text>'
             )
         middle, below = _LEFT + SIDE / 2, _TOP + SIDE + 34
         turned = f"translate(12 {_TOP + SIDE / 2:g}) rotate(-90)"
-        found.append(
+        elements.append(
             f'<text class="axis" x="{middle:g}" y="{below}" text-anchor="middle">'
             f"{escape(self.x_label)}</text>"
             f'<text class="axis" transform="{turned}" text-anchor="middle">'
             f"{escape(self.y_label)}</text>"
         )
-        return found
+        return elements
 
     def _stroke(self, stroke: Stroke) -> str:
         clip = f'clip-path="url(#{self.name}-clip)"'
@@ -138,15 +138,15 @@ class Frame:
         return "M" + "L".join(words)
 
     def _markers(self) -> list[str]:
-        found = []
+        elements = []
         for k, (x, y) in enumerate(self.markers):
             known = np.isfinite(x) and np.isfinite(y)
             across, down = self.place(x, y) if known else (-99.0, -99.0)
-            found.append(
+            elements.append(
                 f'<circle class="marker c{k}" data-part="{k}" cx="{across:.2f}" '
                 f'cy="{down:.2f}" r="6"/>'
             )
-        return found
+        return elements
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -46,11 +46,10 @@ def metric_table(rows: Mapping[str, Estimate], title: str = "") -> str:
     lines = [header]
     for name, estimate in rows.items():
         cells = cells_of(estimate)
-        if math.isnan(estimate.value):
-            lines.append(f"{name:<{width}} {cells.value:>9}")
-            continue
         lines.append(
-            f"{name:<{width}} {cells.value:>8}   {cells.interval:<18} "
+            f"{name:<{width}} {cells.value:>9}"
+            if math.isnan(estimate.value)
+            else f"{name:<{width}} {cells.value:>8}   {cells.interval:<18} "
             f"{cells.sampling:>9} {cells.binning:>9} {cells.noise:>9}"
         )
     return "\n".join(lines)
@@ -117,8 +116,8 @@ def _number(value: float) -> str:
 def evaluation_text(result: Evaluation, *, wide: bool = False) -> str:
     """Return the table, the counts and the claim; wide: every rate's interval."""
     lines = [metric_table(titled(result.metrics))]
-    for found in result.thresholds.planned():
-        rates, label = found.rates(every=wide), f"at {found.threshold:g}:"
+    for at in result.thresholds.planned():
+        rates, label = at.rates(every=wide), f"at {at.threshold:g}:"
         if wide:
             lines.append(metric_table(rates, label))
         else:
@@ -131,11 +130,9 @@ def evaluation_text(result: Evaluation, *, wide: bool = False) -> str:
 
 def _calibration_line(result: Evaluation) -> str:
     effect, name = result.recalibration.effect, result.recalibration.map.name
-    after = (
-        "no map would improve it"
-        if name == "identity"
-        else f"{_number(effect.ece_after.value)} expected after recalibration, {name}"
-    )
+    after = f"{_number(effect.ece_after.value)} expected after recalibration, {name}"
+    if name == "identity":
+        after = "no map would improve it"
     return f"calibration error {_number(effect.ece_before.value)}   ({after})"
 
 
@@ -211,30 +208,27 @@ def headlines(result: Evaluation) -> list[Headline]:
         known = not math.isnan(estimate.value)
         return f"{estimate.value:.1%}" if known else "an unknown share"
 
-    shown, planned = [], result.thresholds.planned()[:1]
+    rows, planned = [], result.thresholds.planned()[:1]
     if "auc" in result.metrics:
         sentence = (
             "Of two people of whom one is positive, the model gives the positive one the "
             f"higher score {share(result.auc)} of the time; chance is 50%."
         )
-        shown.append(Headline("AUC", result.auc, sentence))
+        rows.append(("AUC", result.auc, sentence))
     if "average_precision" in result.metrics and not planned:
         estimate = result.average_precision
         sentence = (
             "Going down the list from the highest score, on average "
             f"{share(estimate)} of those seen so far are positive."
         )
-        shown.append(Headline("Average precision", estimate, sentence))
+        rows.append(("Average precision", estimate, sentence))
     for at in planned:
-        where = f"{at.threshold:g}"
-        recall, precision = at["recall"], at["precision"]
-        sentence = f"Of all positives, {share(recall)} score {where} or more."
-        shown.append(Headline(f"Sensitivity at {where}", recall, sentence))
-        sentence = (
-            f"Of all that score {where} or more, {share(precision)} are positive."
-        )
-        shown.append(Headline(f"Precision at {where}", precision, sentence))
-    return shown
+        t, recall, precision = f"{at.threshold:g}", at["recall"], at["precision"]
+        sentence = f"Of all positives, {share(recall)} score {t} or more."
+        rows.append((f"Sensitivity at {t}", recall, sentence))
+        sentence = f"Of all that score {t} or more, {share(precision)} are positive."
+        rows.append((f"Precision at {t}", precision, sentence))
+    return [Headline(*row) for row in rows]
 
 
 def calibration_words(result: Evaluation) -> str:
@@ -363,11 +357,11 @@ def document(result: Evaluation, *, curves: bool = True) -> dict[str, Any]:
         return values | {"facts": dict(fit.facts)}
     planned = result.thresholds.planned()
     if bounds := result.influence():
-        at = [
-            {"threshold": found.threshold, **result.influence(found.threshold)}
-            for found in planned
+        by_threshold = [
+            {"threshold": at.threshold, **result.influence(at.threshold)}
+            for at in planned
         ]
-        values["influence"] = {**bounds, "thresholds": at}
+        values["influence"] = {**bounds, "thresholds": by_threshold}
     values |= result.heterogeneity.to_dict(sorted(result.metrics))
     values |= {
         "estimator": fit.estimator,
@@ -377,7 +371,7 @@ def document(result: Evaluation, *, curves: bool = True) -> dict[str, Any]:
             "negatives": fit.observed.total_negatives,
             "noisy": not fit.observed.exact,
         },
-        "thresholds": [found.to_dict() for found in planned],
+        "thresholds": [at.to_dict() for at in planned],
         "calibration": _calibration(result, with_map=curves),
     }
     if not curves:

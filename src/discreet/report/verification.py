@@ -1,20 +1,15 @@
-"""Checking a report: all of it computed again from the release that it holds.
+"""Checks a report by computing all of it again from the release that it holds.
 
-A report is believed because its numbers follow from the plan and the opened totals, and
-these from the sites' agreement. What is checked, in this order: the record's digest; the
-plan; the coordinator's signature, where a trusted plan with a roster names its key; the
-sites' receipts; then, computed anew with the record's day and versions, every word and
-number of the file. There are three outcomes: it holds, it does not hold
-(:class:`ReleaseError`), or something could not be compared here
-(:attr:`Verified.not_compared`), which is said and never called holding.
+Checked are, in this order: the record's digest; the plan; the coordinator's signature,
+where a trusted plan with a roster names its key; the sites' receipts; then, computed
+again with the record's day and versions, every word and number of the file. A report
+holds, does not hold (:class:`ReleaseError`), or could not be compared here
+(:attr:`Verified.not_compared`).
 
-Whether a report agrees, as a whole, with the one that was computed again.
-
-A document agrees when both have the same keys at every level, values of the same types,
-and equal values; floats may differ by one part in a million, since another NumPy rounds
-otherwise. A page is cut into numbers with a fraction and the text between them: tags,
-attributes, words, whole numbers, pictures, styles and scripts. All text must be equal,
-and the numbers agree as the floats of a document do.
+Two documents agree when they have the same keys at every level and values of the same
+types that are equal; floats may differ by one part in a million, since another NumPy
+rounds otherwise. A page is split into numbers with a fraction and the text between them:
+all text must be equal, and numbers agree as the floats of a document do.
 """
 
 from __future__ import annotations
@@ -32,8 +27,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from discreet.codec.parsing import MOST_BYTES, read_json, shown
 from discreet.errors import DiscreetError, ReleaseError
 from discreet.plan.plan import Plan
-from discreet.report.receipt import Receipt, read_receipts
-from discreet.report.record import RECORD_VERSION, SIGNED, Made, plan_of, result_from
+from discreet.report.record import (
+    DAMAGED,
+    RECORD_VERSION,
+    SIGNED,
+    Made,
+    Receipt,
+    plan_of,
+    read_receipts,
+    result_from,
+)
 
 TOLERANCE: Final = 1e-6
 NEGLIGIBLE: Final = 1e-9
@@ -192,38 +195,38 @@ class Verified:
 
     def sentences(self) -> list[str]:
         """Say what was checked."""
-        found = [*self.not_compared]
+        sentences = [*self.not_compared]
         if self.same_bytes:
-            found.append("The page is, byte by byte, what this release gives.")
+            sentences.append("The page is, byte by byte, what this release gives.")
         elif self.holds:
-            found.append(
+            sentences.append(
                 "Every word is what this release gives, and the numbers agree to one "
                 "part in a million."
             )
         if self.numbers:
-            found.append(f"{self.numbers:,} numbers follow from the release.")
+            sentences.append(f"{self.numbers:,} numbers follow from the release.")
         if not self.plan_digest:
-            return found
-        found.append(f"The plan is sha256:{self.plan_digest}.")
-        found.append(
+            return sentences
+        sentences += [
+            f"The plan is sha256:{self.plan_digest}.",
             "The coordinator of the roster signed it."
             if self.signed
-            else "No signature was checked: it needs a plan with a roster that you trust."
-        )
+            else "No signature was checked: it needs a plan with a roster that you trust.",
+        ]
         if self.receipts:
-            found.append(
+            sentences.append(
                 f"The receipts of {', '.join(self.receipts)} fit: each says, signed, that "
                 "its ledger was charged for this plan."
             )
         if self.receipts and self.unpaid:
             missing = ", ".join(self.unpaid)
-            found.append(f"There is no receipt of every round of {missing}.")
+            sentences.append(f"There is no receipt of every round of {missing}.")
         if self.unchecked:
-            found.append(
+            sentences.append(
                 f"{self.unchecked} receipts were not checked: who signed them says the "
                 "report alone. Give the plan whose roster you trust."
             )
-        return found
+        return sentences
 
 
 @dataclass(frozen=True)
@@ -247,7 +250,7 @@ class _Report:
         document = _table(text, "the report")
         record = document.get("release")
         if record is not None and not isinstance(record, dict):
-            raise ReleaseError("this is no record of a release: it was damaged")
+            raise ReleaseError(DAMAGED)
         return cls(text, document, record)
 
     def again(
@@ -295,13 +298,14 @@ def verify(text: str, *, trusted: Plan | None = None) -> Verified:
     if record is None:
         return Verified(not_compared=(_NO_RECORD,))
     if type(record.get("record")) is not int:
-        raise ReleaseError("this is no record of a release: it was damaged")
+        raise ReleaseError(DAMAGED)
     if record["record"] != RECORD_VERSION:
         return Verified(not_compared=(_OTHER_RECORD,))
     plan, signed, receipts = _authentic(record, trusted)
-    found = report.compare(report.again(record, plan, receipts))
-    not_compared = _judge(found, Made.from_dict(record["made"]))
-    known = found.numbers, found.same_bytes, signed, plan.digest().hex()
+    agreement = report.compare(report.again(record, plan, receipts))
+    reason = _judge(agreement, Made.from_dict(record["made"]))
+    not_compared = (reason,) if reason else ()
+    known = agreement.numbers, agreement.same_bytes, signed, plan.digest().hex()
     if trusted is None or trusted.roster is None:
         return Verified(*known, unchecked=len(receipts), not_compared=not_compared)
     rounds = {(r.site, r.round) for r in receipts}
@@ -320,11 +324,10 @@ def attach(text: str, tables: Sequence[object]) -> str:
     Raises:
         ReleaseError: if the report does not hold, or a receipt does not fit.
     """
-    found = verify(text)
-    if not found.holds:
+    if reasons := verify(text).not_compared:
         raise ReleaseError(
             "receipts are attached to a report that holds, and this one could not be "
-            f"fully checked: {found.not_compared[0].removesuffix('.')}"
+            f"fully checked: {reasons[0].removesuffix('.')}"
         )
     report = _Report.read(text)
     record = dict(report.record or {})
@@ -332,18 +335,16 @@ def attach(text: str, tables: Sequence[object]) -> str:
     kept = [*record.get("receipts", ()), *tables]
     fresh = [table for k, table in enumerate(kept) if table not in kept[:k]]
     again = report.again(record, plan, read_receipts(fresh, plan))
-    return (
-        str(again)
-        if report.document is None
-        else json.dumps(again, indent=1, allow_nan=False)
-    )
+    if report.document is None:
+        return str(again)
+    return json.dumps(again, indent=1, allow_nan=False)
 
 
 def _table(text: str, what: str) -> dict[str, Any]:
-    found = read_json(text, what, error=ReleaseError)
-    if not isinstance(found, dict):
-        raise ReleaseError("this is no record of a release: it was damaged")
-    return found
+    table = read_json(text, what, error=ReleaseError)
+    if not isinstance(table, dict):
+        raise ReleaseError(DAMAGED)
+    return table
 
 
 def _authentic(
@@ -385,61 +386,49 @@ def _signed(record: Mapping[str, Any], trusted: Plan | None) -> bool:
     return True
 
 
-def _judge(found: Agreement, made: Made) -> tuple[str, ...]:
-    """Return what could not be compared, or refuse what does not follow.
+def _judge(agreement: Agreement, made: Made) -> str:
+    """Return what could not be compared, '' if nothing; refuse what does not follow.
 
     Another version of discreet may write other words and compute other numbers. Another
-    NumPy or matplotlib changes no word; what it rounds or draws otherwise is told, since
+    NumPy or matplotlib changes no word. What it rounds or draws otherwise is told, since
     nobody can tell it from a forgery.
     """
-    here = Made()
+    here, words, wrong = Made(), agreement.words, agreement.wrong
+    if not (words or wrong or agreement.pictures):
+        return ""
     if made.discreet != here.discreet:
-        return _other_version(found, made, here)
-    if found.words:
-        raise ReleaseError(f"{found.words[0]} does not follow from the release")
-    if not found.wrong and not found.pictures:
-        return ()
+        return (
+            f"It was made with discreet {made.discreet}, and this is {here.discreet}: "
+            f"{_compared(agreement)}. Verify it with discreet {made.discreet}."
+        )
     others = ", ".join(made.others())
-    if not others:
-        first = (*found.wrong, "a picture on the page")[0]
+    if words or not others:
+        first = (*words, *wrong, "a picture on the page")[0]
         raise ReleaseError(f"{first} does not follow from the release")
-    what = []
-    if found.wrong:
-        what.append(f"{len(found.wrong):,} of its numbers, first {found.wrong[0]}")
-    if found.pictures:
-        what.append(f"{found.pictures} of its pictures")
-    told = (
-        f"Computed here, {' and '.join(what)} came out otherwise; all words agree. It was "
-        f"made with {others}: verify it with these versions."
+    differing = []
+    if wrong:
+        differing.append(f"{len(wrong):,} of its numbers, first {wrong[0]}")
+    if agreement.pictures:
+        differing.append(f"{agreement.pictures} of its pictures")
+    return (
+        f"Computed here, {' and '.join(differing)} came out otherwise; all words agree. "
+        f"It was made with {others}: verify it with these versions."
     )
-    return (told,)
 
 
-def _other_version(found: Agreement, made: Made, here: Made) -> tuple[str, ...]:
+def _compared(agreement: Agreement) -> str:
     """Say what of a report of another version could be compared."""
-    if not (found.words or found.wrong or found.pictures):
-        return ()
-    if not found.numbers:
-        compared = "neither its words nor its numbers could be compared"
-    elif found.wrong:
-        compared = (
-            f"{len(found.wrong):,} of its numbers are not what this version computes, and "
-            f"its words {_differ(found)}"
-        )
-    else:
-        compared = (
-            f"{found.numbers:,} of its numbers agree to one part in a million, and its "
-            f"words {_differ(found)}"
-        )
-    told = (
-        f"It was made with discreet {made.discreet}, and this is {here.discreet}: "
-        f"{compared}. Verify it with discreet {made.discreet}."
+    words, wrong = agreement.words, agreement.wrong
+    if not agreement.numbers:
+        return "neither its words nor its numbers could be compared"
+    numbers = (
+        f"{len(wrong):,} of its numbers are not what this version computes"
+        if wrong
+        else f"{agreement.numbers:,} of its numbers agree to one part in a million"
     )
-    return (told,)
-
-
-def _differ(found: Agreement) -> str:
-    if not found.words:
-        return "agree"
-    places = "place" if len(found.words) == 1 else "places"
-    return f"differ in {len(found.words):,} {places}, first {found.words[0]}"
+    if not words:
+        return f"{numbers}, and its words agree"
+    places = "place" if len(words) == 1 else "places"
+    return (
+        f"{numbers}, and its words differ in {len(words):,} {places}, first {words[0]}"
+    )

@@ -48,29 +48,29 @@ def counted(fit: AnyFit, what: str = "a histogram") -> Fit:
     raise NotReleasedError(f"{what} was not released, only {has}; {fit.remedy}")
 
 
-def _curved(fit: AnyFit, what: str) -> Fit:
-    """Return a fit that tells the classes apart, or say why there is none."""
-    found = counted(fit, what)
-    if found.refusal is not None:
-        raise NotReleasedError(f"there is no {what}: {found.refusal}")
-    return found
+def _undefined(fit: Fit, *, probabilities: bool) -> str | None:
+    """Return why a fit does not tell the classes apart, or has no probabilities."""
+    if (
+        fit.refusal is None
+        and probabilities
+        and fit.observed.edges.scores.kind == "other"
+    ):
+        return "scores of kind 'other' are not probabilities"
+    return fit.refusal
 
 
-def _probabilities(fit: AnyFit, what: str) -> Fit:
-    """Return a fit whose scores are probabilities, or say why there is none."""
-    found = _curved(fit, what)
-    if found.observed.edges.scores.kind == "other":
-        raise NotReleasedError(
-            f"there is no {what}: scores of kind 'other' are not probabilities"
-        )
-    return found
+def _curved(fit: AnyFit, what: str, *, probabilities: bool = False) -> Fit:
+    """Return a fit that defines what is wanted, or raise an error that says why not."""
+    histogram = counted(fit, what)
+    reason = _undefined(histogram, probabilities=probabilities)
+    if reason is not None:
+        raise NotReleasedError(f"there is no {what}: {reason}")
+    return histogram
 
 
 def calibratable(fit: AnyFit) -> bool:
     """Whether scores are probabilities and both classes are there."""
-    if fit.refusal is not None or not isinstance(fit, Fit):
-        return False
-    return fit.observed.edges.scores.kind != "other"
+    return isinstance(fit, Fit) and _undefined(fit, probabilities=True) is None
 
 
 def prevalence_of(observed: NoisyHistogram) -> float:
@@ -132,7 +132,8 @@ class Thresholds:
 
     def conformal(self, alpha: float, given: Given = "marginal") -> ConformalThresholds:
         """Return thresholds of prediction sets that miss at most ``alpha`` of labels."""
-        return conformal(_probabilities(self.fit, "conformal threshold"), alpha, given)
+        fit = _curved(self.fit, "conformal threshold", probabilities=True)
+        return conformal(fit, alpha, given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,12 +171,12 @@ class ResultCurves:
     def over_thresholds(self, name: str) -> MeasureCurve:
         """Return a curve over thresholds: decision, cost, gains, lift, pr_gain, ..."""
         row = CURVES[name]
-        check = _probabilities if row.needs_probabilities else _curved
-        return row.measure(check(self.fit, f"{name} curve"))
+        needed = row.needs_probabilities
+        return row.measure(_curved(self.fit, f"{name} curve", probabilities=needed))
 
     def decision(self, thresholds: ArrayLike | None = None) -> MeasureCurve:
         """Return net benefit of the model, of all and of none, with 95% limits."""
-        fit = _probabilities(self.fit, "decision curve")
+        fit = _curved(self.fit, "decision curve", probabilities=True)
         if thresholds is None:
             return decision_curve(fit)
         return decision_curve(fit, np.asarray(thresholds, dtype=np.float64))
@@ -220,11 +221,11 @@ class Recalibration:
     @classmethod
     def of(cls, fit: AnyFit, what: str = "the calibration error") -> Recalibration:
         """Return the view, or say why calibration is undefined."""
-        found = counted(fit, what)
-        if not calibratable(found):
-            why = found.refusal or "scores of kind 'other' are not probabilities"
-            raise NotReleasedError(f"calibration is undefined: {why}")
-        return cls(found)
+        histogram = counted(fit, what)
+        reason = _undefined(histogram, probabilities=True)
+        if reason is not None:
+            raise NotReleasedError(f"calibration is undefined: {reason}")
+        return cls(histogram)
 
     @property
     def error(self) -> Estimate:

@@ -43,6 +43,8 @@ def test_the_threshold_is_the_one_of_the_rows(alpha):
     own = np.sort(np.where(y, score, 1 - score))
     rank = math.floor(alpha * (own.size + 1))
     assert found.positive == found.negative
+    assert f"{1 - alpha:.0%} of all examples" in str(found)
+    assert found.to_dict()["alpha"] == alpha
     assert found.positive == pytest.approx(own[rank - 1], abs=2e-3)
     by_class = evaluated(5).thresholds.conformal(alpha, "class")
     positives = np.sort(score[y])
@@ -118,9 +120,3 @@ def test_what_cannot_be_promised_is_refused():
     other = discreet.Examples(score * 5, y, kind="other", low=0, high=5)
     with pytest.raises(discreet.NotReleasedError, match="probabilities"):
         discreet.evaluate([other]).thresholds.conformal(0.1)
-
-
-def test_the_sentence_names_what_is_held():
-    found = evaluated(3).thresholds.conformal(0.1)
-    assert "90% of all examples" in str(found)
-    assert found.to_dict()["alpha"] == 0.1

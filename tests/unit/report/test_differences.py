@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import discreet
 from discreet.metrics.table import METRICS, RATES
@@ -31,6 +32,33 @@ def compared(data, form, **more):
 @pytest.fixture(scope="module", params=["marginals", "joint"])
 def comparison(request, data):
     return compared(data, request.param)
+
+
+@pytest.mark.parametrize("form", ["marginals", "joint"])
+@pytest.mark.parametrize("privacy", [None, discreet.DistributedDP(1)])
+def test_a_clear_difference_is_found_and_has_the_right_size(data, form, privacy):
+    y, good, poor = data
+    found = compared(data, form, privacy=privacy)
+    assert found.verdict().startswith("a is better than b")
+    low, high = found.difference().interval(0.999)
+    assert low < roc_auc_score(y, good) - roc_auc_score(y, poor) < high
+    assert "Claim:" in str(found)
+
+
+def test_pairs_of_bins_are_counted_unless_told_otherwise(rng):
+    y, good, poor = draw(rng, 4_000)
+    site = discreet.Examples(np.column_stack([good, poor]), y)
+    for privacy, bins in ((None, 64), (discreet.DistributedDP(1), 9)):
+        found = discreet.compare(
+            [site], privacy=privacy, examples=4_000, prevalence=0.3
+        )
+        assert found.joint is not None
+        assert len(found.a.observed.edges) == bins
+
+
+def test_one_column_cannot_be_compared(rng):
+    with pytest.raises(discreet.InputError, match="two score columns"):
+        discreet.compare([discreet.Examples(rng.random(9), np.zeros(9))])
 
 
 def test_every_measure_has_a_difference_with_its_errors(comparison):

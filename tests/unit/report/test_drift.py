@@ -99,12 +99,8 @@ def test_what_can_be_seen_is_said_beforehand():
     drift = series(7).drift(("auc",))
     assert 0.01 < drift.detectable("auc") < 0.1
     assert drift.detectable("auc", power=0.5) < drift.detectable("auc", power=0.99)
-
-
-def test_the_planner_says_the_same_of_equal_periods():
-    drift = series(7).drift(("auc",))
-    found = [e.sampling for e in drift._values("auc").values()]
-    planned = detectable_change(float(np.mean(found)), len(found), measures=1)
+    sds = [part.auc.sampling for part in drift.periods.values()]
+    planned = detectable_change(float(np.mean(sds)), len(sds), measures=1)
     assert planned == pytest.approx(drift.detectable("auc"), rel=0.1)
 
 

@@ -16,11 +16,11 @@ from discreet import (
     SecureAggregation,
     UndefinedMetricWarning,
 )
-from discreet.data.edges import Support, Uniform, Warped
+from discreet.data.edges import Support, Uniform
 from discreet.entropy import Seeded
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import Plan, recommend
+from discreet.plan.plan import recommend
 from discreet.report.build import evaluation, result_of
 from discreet.transport.in_process import simulate
 from discreet.transport.simulation import run
@@ -89,31 +89,18 @@ def test_equal_releases_of_two_data_sets_give_identical_output(rng):
     )
 
 
-def test_spreading_and_permuting_examples_over_sites_changes_nothing(rng):
-    y = rng.random(12_000) < 0.3
-    s = rng.random(12_000)
-    order = rng.permutation(12_000)
-    together = discreet.evaluate([discreet.Examples(s, y)])
-    spread = discreet.evaluate(
-        [discreet.Examples(s[part], y[part]) for part in np.split(order, [5, 5, 9000])]
-    )
-    assert spread.auc == together.auc
-    assert spread.at(0.2) == together.at(0.2)
-    for a, b in zip(spread.roc_curve(), together.roc_curve(), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_the_table_names_every_metric_the_counts_and_the_claim(sites):
-    text = str(discreet.evaluate(sites))
+def test_text_json_and_plots_hold_what_the_object_holds(sites, tmp_path):
+    result = discreet.evaluate(sites, thresholds=(0.2, 0.5))
     for word in (
         *("AUC", "average precision", "AUPR", "Brier", "precision", "recall"),
         *("specificity", "accuracy", "F1", "3 of 3 sites, 12,400 examples", "Claim:"),
     ):
-        assert word in text
-
-
-def test_json_holds_what_the_object_holds(sites):
-    result = discreet.evaluate(sites, thresholds=(0.2, 0.5))
+        assert word in str(result)
+    for kind in ("roc", "pr", "det", "det-log"):
+        result.plot(kind, tmp_path / "plot.png")
+        assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="roc, pr, det"):
+        result.plot("pie")
     document = json.loads(result.to_json())
     assert document["metrics"]["auc"]["value"] == result.auc.value
     assert document["sites"] == {"contributed": 3, "expected": 3}
@@ -125,18 +112,6 @@ def test_json_holds_what_the_object_holds(sites):
         "binning",
         "noise",
     ]
-
-
-@pytest.mark.parametrize("kind", ["roc", "pr", "det", "det-log"])
-def test_plots_are_written(tmp_path, sites, kind):
-    path = tmp_path / "plot.png"
-    discreet.evaluate(sites).plot(kind, path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_an_unknown_plot_is_refused(sites):
-    with pytest.raises(InputError, match="roc, pr, det"):
-        discreet.evaluate(sites).plot("pie")
 
 
 @pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
@@ -323,6 +298,8 @@ def test_groups_are_evaluated_apart_from_one_release(rng):
         alone = discreet.evaluate([discreet.Examples(s[g == name], y[g == name])])
         assert result[name].auc == alone.auc
     assert list(result) == ["f", "m"]
+    slope = result.average("calibration_slope")
+    assert slope.support == result["f"].metrics["calibration_slope"].support
     assert "AUC f" in str(result)
     with pytest.raises(NotReleasedError, match="multiclass='ovo'"):
         result.average_pairs()
@@ -344,29 +321,13 @@ def test_a_class_nobody_has_is_nan_and_so_are_the_averages(rng):
     assert not math.isnan(result["a"].auc.value)
 
 
-def test_bad_sites_are_refused():
-    one = discreet.Examples([0.5], [1])
-    with pytest.raises(InputError, match="sites is a list"):
-        discreet.evaluate(one)
-    with pytest.raises(InputError, match=r"north\.csv: no such file"):
-        discreet.evaluate(["north.csv"])
-    with pytest.raises(InputError, match="no sites"):
-        discreet.evaluate([])
-    with pytest.raises(InputError, match="different kinds"):
-        discreet.evaluate([one, discreet.Examples([0.5], [1], kind="logit")])
-
-
-def test_a_site_below_the_floor_of_examples_is_refused(sites):
-    plan = recommend(PublicFacts(), SA)
-    plan = replace(plan, cohort=replace(plan.cohort, min_examples_per_site=1000))
-    with pytest.raises(InputError, match="fewer than the 1000"):
-        simulate(plan, sites)
-
-
-def test_fewer_sites_than_the_plan_asks_for_are_refused(sites):
+def test_fewer_sites_or_examples_than_the_plan_asks_for_are_refused(sites):
     plan = recommend(PublicFacts(), SA, cohort=Cohort(min_survivors=3))
     with pytest.raises(InputError, match="at least 3 sites, got 2"):
         simulate(plan, sites[:2])
+    floor = replace(plan, cohort=replace(plan.cohort, min_examples_per_site=1000))
+    with pytest.raises(InputError, match="fewer than the 1000"):
+        simulate(floor, sites)
     (release,) = simulate(plan, sites)
     with pytest.raises(ReleaseError, match="must not be opened"):
         evaluation(
@@ -374,15 +335,12 @@ def test_fewer_sites_than_the_plan_asks_for_are_refused(sites):
         )
 
 
-def test_seeded_entropy_is_said_in_the_claim(sites):
+def test_seeded_entropy_is_said_in_the_claim_and_two_runs_are_two_sessions(sites):
     plan = recommend(PublicFacts(), SA)
     assert run(plan, sites, entropy=Seeded(b"x")).claim.setting == "seeded"
-    assert run(plan, sites).claim.setting == "simulated"
-
-
-def test_two_runs_of_one_plan_are_two_sessions(sites):
-    plan: Plan = recommend(PublicFacts(), SA, edges=Warped(64))
-    assert simulate(plan, sites)[0].session != simulate(plan, sites)[0].session
+    one, other = run(plan, sites), run(plan, sites)
+    assert one.claim.setting == "simulated"
+    assert one.source.releases[0].session != other.source.releases[0].session
 
 
 def test_progress_is_reported_site_by_site(sites):

@@ -31,9 +31,7 @@ SAMPLED = 24
 """How many forgeries of each kind the ordinary run tries; the slow one tries all."""
 
 
-def _sites(
-    count: int, columns: int = 1, *, grouped: bool = False
-) -> list[discreet.Examples]:
+def _sites(count, columns=1, *, grouped=False):
     rng = np.random.default_rng(4)
     scores = rng.random((600, columns))
     labels = rng.random(600) < scores[:, 0]
@@ -48,7 +46,7 @@ def _sites(
     ]
 
 
-def _classes() -> list[discreet.Examples]:
+def _classes():
     rng = np.random.default_rng(7)
     scores = rng.dirichlet([1, 1, 1], 600)
     labels = np.array(["a", "b", "c"])[
@@ -102,7 +100,9 @@ def every_forgery(text: str, form: str, *, whole: bool) -> Iterator[Forged]:
 def compute_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``verify`` find a report as it was computed again, which holds."""
     true = text if text.startswith("<") else json.loads(text)
-    assert verify(text).holds
+    found = verify(text)
+    assert found.holds
+    assert found.same_bytes == text.startswith("<")
     monkeypatch.setattr(_Report, "again", lambda *_: copy.copy(true))
     record = _Report.read(text).record
     assert record is not None
@@ -217,6 +217,11 @@ def test_an_unsigned_record_has_no_place_for_sentences_either(texts, change):
         verify(json.dumps(document))
 
 
+def _headline(text):
+    """Return the first big number of a page."""
+    return re.search(r'<div class="big">(0\.[0-9]{3})</div>', text)
+
+
 def _printed(text: str, **versions: str) -> str:
     """Return a page as other versions print it: these stand in its record and on it."""
     record = _Report.read(text).record
@@ -250,11 +255,9 @@ def test_numbers_that_another_numpy_rounds_otherwise_agree_and_others_are_told(
     found = verify(text.replace(full.group(), moved))
     assert found.holds
     assert not found.same_bytes
-    big = re.search(r'<div class="big">(0\.[0-9]{3})</div>', text)
-    assert big is not None
+    big = _headline(text)
     last = f"{float(big.group(1)) + 0.001:.3f}"
-    forged = text.replace(big.group(), f'<div class="big">{last}</div>')
-    told = verify(forged)
+    told = verify(text.replace(big.group(), f'<div class="big">{last}</div>'))
     assert not told.holds
     assert re.match(
         r"Computed here, 1 of its numbers, first a number in line \d+ of the page came out "
@@ -267,8 +270,7 @@ def test_numbers_that_another_numpy_rounds_otherwise_agree_and_others_are_told(
 
 def test_a_last_digit_that_the_same_versions_print_otherwise_was_changed(texts):
     text = texts["binary", "html"]
-    big = re.search(r'<div class="big">(0\.[0-9]{3})</div>', text)
-    assert big is not None
+    big = _headline(text)
     last = f"{float(big.group(1)) + 0.001:.3f}"
     with pytest.raises(ReleaseError, match=r"a number in line \d+ of the page does"):
         verify(text.replace(big.group(1), last, 1))
@@ -289,8 +291,7 @@ def test_what_another_version_of_discreet_wrote_is_compared_as_far_as_it_goes(
     )
     shorter = verify(text.replace("</header>", "</header>\n\n", 1))
     assert "neither its words nor its numbers" in shorter.sentences()[0]
-    big = re.search(r'<div class="big">(0\.[0-9]{3})</div>', text)
-    assert big is not None
+    big = _headline(text)
     moved = verify(text.replace(big.group(), '<div class="big">0.999</div>', 1))
     assert not moved.holds
     assert "1 of its numbers are not what this version computes" in moved.sentences()[0]

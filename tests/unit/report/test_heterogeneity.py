@@ -8,13 +8,19 @@ import warnings
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import discreet
 from discreet import Examples, HeterogeneityQuestion
+from discreet.cli.main import app
 from discreet.data.prior_spread import PriorSpread
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
+from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
+from discreet.report.heterogeneity import own_view
 from discreet.statistic.effect_terms import SITE_EFFECTS
+
+NAMES = ("auc", "log_oe", "recall@0.5")
 
 
 def hospitals(sites=12, *, shift=1.0, seed=3):
@@ -36,8 +42,7 @@ def sites():
 
 @pytest.fixture(scope="module")
 def result(sites):
-    names = ("auc", "log_oe", "recall@0.5")
-    return _evaluate(sites, heterogeneity=HeterogeneityQuestion(names))
+    return _evaluate(sites, heterogeneity=HeterogeneityQuestion(NAMES))
 
 
 def _evaluate(sites, **choices):
@@ -46,7 +51,7 @@ def _evaluate(sites, **choices):
         return discreet.evaluate(sites, **choices)
 
 
-@pytest.mark.parametrize("name", ["auc", "log_oe", "recall@0.5"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_opened_sums_say_what_every_sites_own_value_would(sites, result, name):
     statistic = result.plan.statistic
     terms = result.heterogeneity[name].terms
@@ -70,15 +75,17 @@ def test_the_opened_sums_say_what_every_sites_own_value_would(sites, result, nam
     assert found.prediction() == pytest.approx(known.prediction(), abs=3 * off)
 
 
-def test_the_real_protocol_opens_the_same_sums(sites, result):
-    names = ("auc", "log_oe", "recall@0.5")
+def test_the_real_protocol_opens_the_same_sums_and_the_plan_survives_its_file(
+    sites, result
+):
+    again = planfile.loads(planfile.dumps(result.plan))
+    assert again == result.plan
+    assert again.digest() == result.plan.digest()
     masked = _evaluate(
-        sites, heterogeneity=HeterogeneityQuestion(names), aggregation="secagg"
+        sites, heterogeneity=HeterogeneityQuestion(NAMES), aggregation="secagg"
     )
-    assert (
-        masked.source.releases[0].total.tolist()
-        == result.source.releases[0].total.tolist()
-    )
+    totals = [r.source.releases[0].total.tolist() for r in (masked, result)]
+    assert totals[0] == totals[1]
 
 
 def test_a_shift_between_hospitals_shows_in_pairs_across_them_only(result):
@@ -120,24 +127,19 @@ def test_under_noise_sites_without_an_effect_are_counted_as_such():
     assert "more not estimable" in found.sentence()
 
 
-def test_a_plan_with_sums_over_sites_survives_its_file(result):
-    text = planfile.dumps(result.plan)
-    again = planfile.loads(text)
-    assert again == result.plan
-    assert again.digest() == result.plan.digest()
-    assert "net" not in text
-
-
-def test_so_few_sites_are_refused_before_anything_is_counted(sites):
-    with pytest.raises(discreet.PlanError, match="at least 10"):
-        discreet.evaluate(sites[:9], heterogeneity=True)
-
-
-def test_classes_and_groups_do_not_go_with_it(sites):
-    with pytest.raises(discreet.PlanError, match="two classes and no groups"):
-        discreet.evaluate(sites, groups=["a"], heterogeneity=True)
-    with pytest.raises(discreet.PlanError, match="name@number"):
-        discreet.evaluate(sites, heterogeneity=HeterogeneityQuestion(("recall@half",)))
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"heterogeneity": True}, "at least 10"),
+        ({"heterogeneity": True, "groups": ["a"]}, "two classes and no groups"),
+        ({"heterogeneity": HeterogeneityQuestion(("recall@half",))}, "name@number"),
+    ],
+)
+def test_what_cannot_be_said_of_sites_is_refused_before_anything_is_counted(
+    sites, choices, sentence
+):
+    with pytest.raises(discreet.PlanError, match=sentence):
+        discreet.evaluate(sites[:9], **choices)
 
 
 def test_every_effect_can_be_asked_for_in_one_plan_or_two(sites):
@@ -194,23 +196,16 @@ def test_rows_of_one_person_widen_the_interval_as_their_number_says(metric):
     single = alone.metrics[metric].interval()
     assert high - low == pytest.approx(single.high - single.low, rel=0.15)
     assert plain.high - plain.low < 0.55 * (high - low)
-
-
-def test_single_rows_are_clusters_that_change_nothing():
-    people = HeterogeneityQuestion((), within=False, clusters="subject")
-    found = _evaluate([repeated(1, k) for k in range(10)], heterogeneity=people)
-    for metric in ("auc", "average_precision", "brier"):
-        factor = found.metrics[metric].clustered.factor
-        assert factor == pytest.approx(1.0, abs=1e-4)
+    one_row_each = _evaluate([repeated(1, k) for k in range(10)], heterogeneity=people)
+    factor = one_row_each.metrics[metric].clustered.factor
+    assert factor == pytest.approx(1.0, abs=1e-4)  # single rows change nothing
 
 
 def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
     """The six functions of a row stand for the slopes well enough."""
-    asked = HeterogeneityQuestion((), within=False, clusters="site")
-    found = _evaluate(sites, heterogeneity=asked, edges=PriorSpread(1024, 0.05))
+    over_sites = HeterogeneityQuestion((), within=False, clusters="site")
+    found = _evaluate(sites, heterogeneity=over_sites, edges=PriorSpread(1024, 0.05))
     cells = found.fit.bins
-    from discreet.metrics.table import METRICS
-
     inner = found.plan.statistic.inner
     split = [inner.split(inner.count(site).astype(float)) for site in sites]
     sizes = np.array([[c.negatives.sum(), c.positives.sum()] for c in split])
@@ -221,8 +216,8 @@ def test_sites_as_clusters_equal_a_sandwich_by_brute_force(sites):
         moved = np.array([slopes @ inner.count(site) for site in sites])
         known = math.sqrt(k / (k - 1) * (moved**2).sum())
         estimate = found.metrics[metric]
-        said = estimate.sampling * estimate.clustered.factor
-        assert said == pytest.approx(known, rel=0.15), metric
+        spread = estimate.sampling * estimate.clustered.factor
+        assert spread == pytest.approx(known, rel=0.15), metric
         assert estimate.clustered.freedom == pytest.approx(k - 1, rel=1e-3)
 
 
@@ -238,3 +233,50 @@ def test_the_report_says_the_interval_over_clusters(sites):
     low, high = plain["clustered"]["interval95"]
     assert low < plain["interval95"][0]
     assert high > plain["interval95"][1]
+
+
+# -- a site's own view -----------------------------------------------------
+
+
+def own_rows(seed, signal, n=900):
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.35
+    return 1 / (1 + np.exp(-rng.normal(signal * y - 1, 1))), y
+
+
+def test_a_site_like_the_others_is_inside_and_a_bad_one_outside(result):
+    revealed = result.exports.to_dict()
+    usual = own_view(result.plan, Examples(*own_rows(2, 1.4)), revealed)
+    assert len(usual) == len(NAMES)
+    assert usual[0].startswith("Your AUC is 0.8")
+    assert f"{result.auc.value:.2f} pooled" in usual[0]
+    assert usual[0].endswith(": inside.")
+    assert usual[2].startswith("Your recall at 0.5")
+    bad = own_view(result.plan, Examples(*own_rows(2, 0.2)), revealed)
+    assert bad[0].endswith(": outside.")
+    lonely = own_view(result.plan, Examples([0.2, 0.4], [0, 0]), revealed)
+    assert all("cannot be estimated" in line for line in lonely)
+
+
+def test_a_result_of_another_plan_or_no_result_is_refused(result):
+    own = Examples([0.2, 0.4], [0, 1])
+    plain = discreet.recommend(discreet.PublicFacts(), discreet.SecureAggregation())
+    for plan, revealed, sentence in (
+        (result.plan, {"plan_digest": "00"}, "another plan"),
+        (result.plan, {"plan_digest": result.plan.digest().hex()}, "no result of"),
+        (plain, {}, "--heterogeneity auc"),
+    ):
+        with pytest.raises(discreet.InputError, match=sentence):
+            own_view(plan, own, revealed)
+
+
+def test_the_command_says_it_from_two_files(result, tmp_path):
+    rows = "\n".join(f"{s},{int(y)}" for s, y in zip(*own_rows(3, 1.4), strict=True))
+    (tmp_path / "mine.csv").write_text(f"y_score,y_true\n{rows}\n")
+    (tmp_path / "plan.toml").write_text(planfile.dumps(result.plan))
+    (tmp_path / "result.json").write_text(result.to_json())
+    files = [str(tmp_path / name) for name in ("plan.toml", "mine.csv", "result.json")]
+    done = CliRunner().invoke(app, ["site", "own", *files[:2], "--result", files[2]])
+    assert done.exit_code == 0, done.output
+    assert "Your AUC is" in done.output
+    assert "inside" in done.output

@@ -14,6 +14,8 @@ from discreet.plan.plan import recommend
 from discreet.report.prediction import check_protocol
 from discreet.transport import simulation
 
+pytestmark = pytest.mark.long
+
 SITES = 20
 EACH = 800
 GROUPS = 5
@@ -48,7 +50,6 @@ def run(sites, privacy=None, seed=b"groups"):
     return simulation.run(plan_of(privacy), sites, entropy=Seeded(seed))
 
 
-@pytest.mark.long
 def test_groups_add_up_to_the_sum_of_all_sites(rng):
     sites = honest(rng)
     grouped = run(sites)
@@ -60,8 +61,7 @@ def test_groups_add_up_to_the_sum_of_all_sites(rng):
     assert grouped.auc.value == together.auc.value
 
 
-@pytest.mark.long
-def test_one_liar_stands_out_and_the_median_is_not_moved(rng):
+def test_one_malicious_site_stands_out_and_the_median_is_not_moved(rng):
     sites = honest(rng)
     truth = discreet.evaluate(sites, edges=discreet.Warped(64)).auc.value
     sites[7] = false_data()
@@ -76,8 +76,7 @@ def test_one_liar_stands_out_and_the_median_is_not_moved(rng):
     assert groups.spread("auc").high - groups.spread("auc").low > 0.1
 
 
-@pytest.mark.long
-def test_one_liar_stands_out_under_noise(rng):
+def test_one_malicious_site_stands_out_under_noise(rng):
     sites = honest(rng)
     sites[7] = false_data()
     groups = run(sites, discreet.DistributedDP(epsilon=2)).heterogeneity.random_groups
@@ -85,17 +84,13 @@ def test_one_liar_stands_out_under_noise(rng):
     assert 8 in groups.members[place]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("differ", [0.0, 0.03])
 def test_honest_sites_do_not_stand_out_even_when_hospitals_differ(rng, differ):
     for k in range(5):
-        groups = run(
-            honest(rng, differ=differ), seed=b"%d" % k
-        ).heterogeneity.random_groups
-        assert groups.stands_out("auc") == ()
+        found = run(honest(rng, differ=differ), seed=b"%d" % k)
+        assert found.heterogeneity.random_groups.stands_out("auc") == ()
 
 
-@pytest.mark.long
 def test_the_report_says_it_everywhere(rng, tmp_path):
     sites = honest(rng)
     sites[7] = false_data()
@@ -112,7 +107,6 @@ def test_the_report_says_it_everywhere(rng, tmp_path):
     assert "random groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
 def test_a_group_costs_no_more_than_one_sum(rng):
     """Each site answers once: the loss is that of the plan."""
     privacy = discreet.DistributedDP(epsilon=2)
@@ -120,7 +114,6 @@ def test_a_group_costs_no_more_than_one_sum(rng):
     assert str(found.claim.loss) == str(plan_of(privacy).privacy.loss)
 
 
-@pytest.mark.long
 def test_evaluate_sizes_the_noise_for_the_smallest_group(rng):
     found = discreet.evaluate(
         honest(rng),
@@ -135,35 +128,25 @@ def test_evaluate_sizes_the_noise_for_the_smallest_group(rng):
     assert found.influence()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("groups", [1, 2, True, 2.5])
-def test_fewer_than_three_groups_are_refused(rng, groups):
-    with pytest.raises(PlanError, match="the number of random groups"):
-        discreet.evaluate(honest(rng, 4), random_groups=groups)
+@pytest.mark.parametrize(
+    ("sites", "choices", "sentence"),
+    [
+        *(
+            (4, {"random_groups": n}, "number of random groups")
+            for n in (1, 2, True, 2.5)
+        ),
+        (SITES, {"random_groups": 4, "privacy": discreet.LocalDP(2)}, "are summed"),
+        (4, {"random_groups": 5}, "5 random groups need at least as many"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused_in_a_sentence(rng, sites, choices, sentence):
+    with pytest.raises((InputError, PlanError), match=sentence):
+        discreet.evaluate(honest(rng, sites), **choices)
 
 
-@pytest.mark.long
-def test_groups_below_the_floor_are_refused(rng):
+def test_too_few_sites_for_the_groups_of_a_plan_are_refused(rng):
     with pytest.raises(InputError, match="at least 20 sites, got 19"):
         simulation.run(plan_of(), honest(rng, SITES - 1))
-
-
-@pytest.mark.long
-def test_answers_that_are_not_summed_are_refused(rng):
-    with pytest.raises(PlanError, match="answers are summed"):
-        discreet.evaluate(
-            honest(rng), privacy=discreet.LocalDP(epsilon=2), random_groups=4
-        )
-
-
-@pytest.mark.long
-def test_more_groups_than_sites_are_refused_in_a_sentence(rng):
-    with pytest.raises(InputError, match="5 random groups need at least as many"):
-        discreet.evaluate(honest(rng, 4), random_groups=5)
-
-
-@pytest.mark.long
-def test_a_plan_for_too_few_sites_in_its_groups_is_refused():
     with pytest.raises(InputError, match="at least 4 sites need 20 sites"):
         check_protocol(plan_of(), sites=SITES - 1)
     check_protocol(plan_of(), sites=SITES)

@@ -16,86 +16,43 @@ from discreet.report.verification import verify
 pytestmark = pytest.mark.long
 
 
-def _sites(**more):
+def evaluated(privacy=None, **more):
     rng = np.random.default_rng(4)
-    s = rng.random((6000, 2))
-    y = rng.random(6000) < s[:, 0]
-    scores = s if more.pop("two", False) else s[:, 0]
-    groups = np.where(rng.random(6000) < 0.5, "f", "m") if more else None
-    return [
-        discreet.Examples(
-            scores[i::3], y[i::3], groups=None if groups is None else groups[i::3]
-        )
-        for i in range(3)
-    ]
-
-
-RESULTS = {
-    "private": lambda: discreet.evaluate(_sites(), privacy="distributed", epsilon=1),
-    "local": lambda: discreet.evaluate(_sites(), privacy="local", epsilon=4),
-    "groups": lambda: discreet.evaluate(
-        _sites(groups=True), privacy="distributed", epsilon=2, groups=["f", "m"]
-    ),
-    "models": lambda: discreet.compare(
-        _sites(two=True), privacy="distributed", epsilon=2, names=("new", "old")
-    ),
-    "straight lines": lambda: discreet.evaluate(
-        _sites(), privacy="distributed", epsilon=1, interpolation="linear"
-    ),
-    "published method": lambda: discreet.evaluate(
-        _sites(), privacy="distributed", epsilon=1, method=discreet.FedCurve(64)
-    ),
-    "another method": lambda: discreet.evaluate(
-        _sites(),
-        privacy="distributed",
-        epsilon=1,
-        method=discreet.RangeQueries(norm="l1"),
-    ),
-    "labels": lambda: discreet.evaluate(
-        _sites(),
-        privacy=discreet.LabelDP(epsilon=1, mechanism="curves"),
-        interpolation="linear",
-    ),
-    "random groups": lambda: discreet.evaluate(
-        _sites() * 2, privacy="distributed", epsilon=3, random_groups=3
-    ),
-}
+    s = rng.random(6000)
+    y = rng.random(6000) < s
+    sites = [discreet.Examples(s[i::3], y[i::3]) for i in range(3)]
+    return discreet.evaluate(
+        sites, privacy=privacy or discreet.DistributedDP(1), **more
+    )
 
 
 @pytest.fixture(scope="module")
 def result():
-    return RESULTS["private"]()
+    return evaluated()
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_an_untouched_report_holds(name):
-    found = RESULTS[name]()
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"privacy": discreet.LocalDP(4)},
+        {"interpolation": "linear"},
+        {"method": discreet.FedCurve(64)},
+        {"method": discreet.RangeQueries(norm="l1")},
+        {
+            "privacy": discreet.LabelDP(epsilon=1, mechanism="curves"),
+            "interpolation": "linear",
+        },
+    ],
+    ids=["own", "local", "straight", "published", "another", "labels"],
+)
+def test_an_untouched_report_holds_whoever_read_the_release(choices):
+    """``test_forged_reports`` has groups, classes, models and random groups."""
+    found = evaluated(**choices)
     page = verify(found.exports.html(Made("2026-01-01")))
     assert page.same_bytes
     assert page.numbers > 100
     assert verify(found.to_json()).numbers > 50
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        ("AUC", "AUROC", r"line \d+ of the page does not follow"),
-        ('"contributors":3', '"contributors":2', "digest does not match"),
-        ('"setting":"simulated"', '"setting":"deployed"', "digest does not match"),
-    ],
-)
-def test_a_changed_page_is_noticed(result, old, new, sentence):
-    text = result.exports.html()
-    assert old in text
-    with pytest.raises(ReleaseError, match=sentence):
-        verify(text.replace(old, new, 1))
-
-
-def test_a_changed_number_of_a_document_is_named(result):
-    document = json.loads(result.to_json())
-    document["metrics"]["auc"]["value"] += 0.001
-    with pytest.raises(ReleaseError, match=r"metrics\.auc\.value does not follow"):
-        verify(json.dumps(document))
 
 
 def test_a_total_that_was_changed_with_its_digest_changes_the_numbers(result):
