@@ -29,7 +29,7 @@ from discreet.noise.skellam import SkellamShares
 from discreet.noise.unary import UnaryEncoding
 from discreet.privacy.loss import ApproxDP, PureDP
 from discreet.privacy.unit import EXAMPLE, Sensitivity, Unit
-from discreet.report.decode_release import open_release
+from discreet.report.build import open_release
 from discreet.transport.in_process import simulate
 from label_cases import mechanism_of
 from statistical_checks import ALPHA
