@@ -26,6 +26,8 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from discreet.transport.flower.processes import OFFLINE
+from discreet.transport.flower.reaching import trusting
 
 from discreet.data.edges import Warped
 from discreet.models.distributed import DistributedDP
@@ -35,8 +37,6 @@ from discreet.plan.plan import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.transport.addresses import LOOPBACK
-from discreet.transport.flower.processes import OFFLINE
-from discreet.transport.flower.reaching import trusting
 from discreet.transport.keys import make_consortium
 from mistakes_table import MAIN, PATIENT, ROWS, SECRET, Mistake, Place
 from sessions import POLICY, SITES

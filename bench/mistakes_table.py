@@ -19,13 +19,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from unittest import mock
 
+from discreet.transport.flower.processes import OFFLINE
+
 from discreet.plan.file import dumps, loads
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.respond import use_of
 from discreet.transport import keys as key_files
 from discreet.transport.addresses import LOOPBACK, free_port
-from discreet.transport.flower.processes import OFFLINE
 from sessions import POLICY
 
 MAIN = "from discreet.cli.main import main; main()"

@@ -21,10 +21,10 @@ import resource
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import uvicorn
 from starlette.applications import Starlette
@@ -33,6 +33,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from discreet import failures
 from discreet.codec.messages import MalformedMessageError
 from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
@@ -90,6 +91,9 @@ class _Slot:
         return self.waiting > 0 or now - self.seen < GONE_SECONDS
 
 
+_Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
 class Mailbox:
     """Carries messages to the sites that have connected.
 
@@ -113,6 +117,7 @@ class Mailbox:
         )
         self._news = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
 
     # The session's thread.
 
@@ -145,9 +150,10 @@ class Mailbox:
         return [s.place for s in self._slots.values() if s.is_connected(now)]
 
     def close(self) -> None:
-        """Let every open request go."""
+        """Let every open request go, and take no other."""
 
         def wake_all() -> None:
+            self._closed = True
             for slot in self._slots.values():
                 slot.wake()
 
@@ -173,16 +179,22 @@ class Mailbox:
         """Note the loop that serves."""
         self._loop = asyncio.get_running_loop()
 
-    def _guarded(self, handler: Any) -> Any:
+    def _guarded(self, handler: _Handler) -> _Handler:
         async def guarded(request: Request) -> Response:
             try:
-                return await handler(request)  # type: ignore[no-any-return]
+                return await handler(request)
             except SignatureError as refused:
-                return Response(refused.word, refused.status, {"connection": "close"})
+                status, word = refused.status, refused.word
+            except Exception as error:  # noqa: BLE001 - nothing of it leaves
+                failures.record(error, doing="serving a request")
+                status, word = 500, "failed"
+            return Response(word, status, {"connection": "close"})
 
         return guarded
 
     def _admit(self, request: Request, *, any_plan: bool = False) -> Admitted:
+        if self._closed:
+            raise SignatureError(503, "closing")
         pairs = [
             (k.decode("latin-1"), v.decode("latin-1")) for k, v in request.headers.raw
         ]
@@ -350,7 +362,9 @@ class HttpsCoordinator:
             mailbox.start()
             await server.serve(sockets=[listener])
 
-        thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
+        thread = threading.Thread(
+            target=asyncio.run, args=(serve(),), name="port", daemon=True
+        )
         thread.start()
         try:
             while not server.started:
@@ -370,6 +384,7 @@ class HttpsCoordinator:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="critical",  # what fails is recorded without data
             access_log=False,
             server_header=False,
             proxy_headers=False,
