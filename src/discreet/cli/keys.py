@@ -260,9 +260,9 @@ def consortium(
     ] = None,
     model: Models = None,
 ) -> None:
-    """Rehearse: make everybody's keys, certificates and policies in one place.
+    """Rehearse: make everybody's keys, policies and ledgers in one place.
 
-    In a real consortium each site makes its own: `discreet keys new`.
+    In a real consortium each site makes its own: `discreet join`.
     """
     agreed = None if plan is None else read_plan(plan)
     roster = made.make_consortium(folder, site, hosts=host, port=port)
@@ -272,6 +272,7 @@ def consortium(
     ]
     for starter in starters:
         write_starter_policy(folder / starter.site, starter)
+        Ledger.new(folder / starter.site / LEDGER).close()
     signed = None if agreed is None else replace(agreed, roster=roster)
     show_roster(signed, roster)
     if plan is not None and signed is not None:
@@ -280,5 +281,5 @@ def consortium(
     _tell_models(starters[0])
     typer.echo(
         "This is a rehearsal: one machine made, and has seen, everybody's keys. For "
-        "real data each site runs `discreet keys new` at home."
+        "real data each site runs `discreet join` at home."
     )

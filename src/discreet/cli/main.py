@@ -88,7 +88,7 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Coordinator: whoever runs the session": {
         "consortium": (
             "discreet.cli.keys:consortium",
-            "Rehearse: make everybody's keys, certificates and policies in one place.",
+            "Rehearse: make everybody's keys, policies and ledgers in one place.",
         ),
         "roster": (
             "discreet.cli.keys:roster",

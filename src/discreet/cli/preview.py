@@ -34,6 +34,7 @@ from discreet.session.preview import (
 )
 from discreet.session.preview import preview as make_preview
 from discreet.statistic.weighted import Weighted
+from discreet.transport.keys import LEDGER, POLICY
 
 Confirmed: TypeAlias = Annotated[
     bool,
@@ -48,6 +49,10 @@ Confirmed: TypeAlias = Annotated[
 def preview(
     plan: files.PlanFile,
     rows: files.Rows,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="This site's folder: its policy and its ledger are used."),
+    ] = None,
     policy: Annotated[
         Path | None, typer.Option(help="The site's policy, policy.toml.")
     ] = None,
@@ -67,6 +72,8 @@ def preview(
     """
     agreed = files.read_plan(plan)
     examples = rows.read(agreed)
+    if keys is not None:
+        policy, ledger = policy or keys / POLICY, ledger or keys / LEDGER
     rules = None if policy is None else policyfile.load(policy)
     if ledger is not None and rules is None:
         raise InputError("--ledger needs --policy, which names the population")
