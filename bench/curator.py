@@ -29,15 +29,15 @@ from discreet.curator.ranking import (
     auc_smooth_sensitivity,
     rank_arrays,
 )
-from discreet.curator.release import AUC, SmoothNoise, Target, ap_target
-from discreet.curator.smooth_noise import PowerLaw, simulate_smooth, tuned
+from discreet.curator.release import AUC, Target, ap_target
+from discreet.curator.smooth_noise import SmoothNoise, power_law, simulate_smooth, tuned
 from discreet.curator.weighted_count import (
     WeightTable,
     auc_weights,
     pair_count_weights,
     simulate_weighted_count,
 )
-from discreet.published.boyd2015 import HeavyTailed, SmoothLaplace
+from discreet.published.boyd2015 import heavy_tailed, smooth_laplace
 from simulated_releases import log_density
 
 DATA: Final = "adult-lr"
@@ -95,7 +95,7 @@ class Setting:
         off: FloatVector = np.abs(found - value)
         return off
 
-    def power_law(self, target: Target, declared: float) -> PowerLaw:
+    def power_law(self, target: Target, declared: float) -> SmoothNoise:
         """Return power-law noise tuned to a declared prevalence."""
         n = max(round(declared * self.rows), 1)
         return tuned(self.epsilon, lambda b: target.smooth(n, self.rows - n, b))
@@ -106,9 +106,9 @@ def errors(metric: str, here: Setting, value: float) -> dict[str, FloatVector]:
     ours, paper = (AUC, AUC) if metric == "AUC" else (AP, PAPER_AP)
     prevalence = here.positives / here.rows
     found = {
-        "cauchy": here.smooth(value, paper, HeavyTailed(here.epsilon)),
+        "cauchy": here.smooth(value, paper, heavy_tailed(here.epsilon)),
         **{
-            d: here.smooth(value, paper, SmoothLaplace(here.epsilon, Fraction(d)))
+            d: here.smooth(value, paper, smooth_laplace(here.epsilon, Fraction(d)))
             for d in DELTAS
         },
         "wcl": here.weighted(value, ours.weights(here.rows)),
@@ -245,10 +245,10 @@ def realised_losses() -> None:
     )
     for text in ("0.1", "0.5", "1", "2", "4", "8"):
         epsilon = Fraction(text)
-        cauchy = HeavyTailed(epsilon)
-        power = PowerLaw(epsilon, Fraction(1, 10))
-        wide = PowerLaw(epsilon, Fraction(7, 10))
-        a = float(wide.exponent)
+        cauchy = heavy_tailed(epsilon)
+        power = power_law(epsilon, Fraction(1, 10))
+        wide = power_law(epsilon, Fraction(7, 10))
+        a = 1 + 1 / 0.7
         first = math.exp(-wide.beta) / math.expm1((float(epsilon) - wide.beta) / a)
         row = [
             _loss(cauchy, float(cauchy.noise(1.0).scale)),

@@ -26,7 +26,7 @@ from discreet.entropy import SYSTEM
 from discreet.estimate.areas import area_error
 from discreet.estimate.curves import PrPath, RocPath
 from discreet.estimate.public_totals import PublicTotals
-from discreet.label.public_scores import PublicScores, predict_binned, predict_response
+from discreet.label.public_scores import PublicScores, predict_curve
 from discreet.metrics.calibration import calibration_curve
 from discreet.metrics.curve_points import drawn_points
 from discreet.models.label import LabelDP, plan_curves
@@ -132,8 +132,7 @@ def main() -> None:
                         continue  # flips do not depend on the sites
                     privacy = LabelDP(epsilon, mechanism=mechanism)
                     name, bins, (roc, pr, rate) = measure(sites, truth, privacy, runs)
-                    predict = predict_response if name == "response" else predict_binned
-                    guess = predict(public, epsilon, prevalence=SHARE).error
+                    guess = predict_curve(public, epsilon, name, prevalence=SHARE).error
                     key = (examples, epsilon)
                     known = (
                         KNOWN.get(key)

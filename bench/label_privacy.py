@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.mechanisms import build, options_for
+from discreet.label.mechanisms import build, option_for
 from discreet.label.ranks import (
     RankTotals,
     SiteRanks,
@@ -134,7 +134,7 @@ def released(
     name: str, ranks: Sequence[SiteRanks], epsilon: int
 ) -> list[SiteMechanism]:
     budget = PureDP(Fraction(epsilon))
-    options = options_for(name, ranks, budget)
+    options = [option_for(name, site, budget) for site in ranks]
     return [build(o, r, budget) for o, r in zip(options, ranks, strict=True)]
 
 

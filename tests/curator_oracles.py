@@ -30,6 +30,10 @@ def tied_rankings(rows):
     ]
 
 
+def rankings(rows, ties):
+    return tied_rankings(rows) if ties else strict_rankings(rows)
+
+
 def _without_one(groups):
     for k, (p, n) in enumerate(groups):
         for taken in ((1, 0), (0, 1)):

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.mechanisms import build, mechanism_named, options_for
+from discreet.codec.parsing import Amount
+from discreet.label.mechanisms import build, mechanism_named, option_for
+from discreet.label.rank_terms import RankSumTerms
 from discreet.label.ranks import SiteRanks
 from discreet.label.released_sums import LinearSums, SiteMechanism
 from discreet.label.sum_noise import StaircaseSumNoise
-from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.statistic.rank_sums import RANK_MECHANISMS, RESPONSES
+from discreet.privacy.loss import ApproxDP, PureDP, loss_of
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RESPONSES, RankSums
 
 LINEAR = tuple(RANK_MECHANISMS)
 EVERY = (*LINEAR, *RESPONSES)
 GAUSSIAN = tuple(name for name in LINEAR if mechanism_named(name).gaussian)
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(7, 3), Fraction(8))
 GAUSSIAN_BUDGET = ApproxDP(Fraction(1), Fraction(1, 10**6))
+
+
+def rank_terms(
+    epsilon: Amount = 1, delta: Amount = 0, colluders: int = 0, **sums: Any
+) -> RankSumTerms:
+    """Return terms of rank sums, amounts as a plan writes them."""
+    return RankSumTerms(RankSums(**sums), loss_of(epsilon, delta), colluders)
 
 
 def random_sites(count: int, rng: np.random.Generator) -> Iterator[SiteRanks]:
@@ -41,7 +51,7 @@ def mechanism_of(
     name: str, ranks: SiteRanks, budget: PureDP | ApproxDP
 ) -> SiteMechanism:
     """Return what a site releases under a name."""
-    option = options_for(name, [ranks], budget, share=Fraction(3, 10))[0]
+    option = option_for(name, ranks, budget, share=Fraction(3, 10))
     return build(option, ranks, budget)
 
 

@@ -38,13 +38,12 @@ class CuttingEngine:
 
     digests = ("11" * 32,) * 3
 
-    def __init__(self, session, party, identity, alarm, *, timeout, executable):
-        assert timeout > 0
+    def __init__(self, run, executable):
+        assert run.timeout > 0
         assert executable is None
-        assert identity.name == f"party-{party}"
-        self._values = session.program().revealed
-        self._party = party
-        self._alarm = alarm
+        self._values = run.session.program().revealed
+        self._party = run.party
+        self._alarm = run.alarm
 
     @staticmethod
     def behave(party, alarm):

@@ -12,9 +12,9 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.curator.ranking import rank_arrays
 from discreet.curator.release import AUC, Target, ap_target
-from discreet.curator.smooth_noise import PowerLaw, simulate_smooth, tuned
+from discreet.curator.smooth_noise import SmoothNoise, simulate_smooth, tuned
 from discreet.curator.weighted_count import simulate_weighted_count
-from discreet.published.boyd2015 import HeavyTailed, SmoothLaplace
+from discreet.published.boyd2015 import heavy_tailed, smooth_laplace
 from papers.data import Scored
 
 Metric: TypeAlias = Literal["AUC", "AP"]
@@ -57,17 +57,17 @@ def balanced_value(pool: Scored, metric: Metric) -> float:
     return float(np.diff(recall) @ precision)
 
 
-def paper_mechanism(epsilon: str, delta: str) -> HeavyTailed | SmoothLaplace:
+def paper_mechanism(epsilon: str, delta: str) -> SmoothNoise:
     """Return Cauchy noise at delta 0, Laplace noise otherwise (Theorem 2)."""
     if delta == "0":
-        return HeavyTailed(Fraction(epsilon))
-    return SmoothLaplace(Fraction(epsilon), Fraction(delta))
+        return heavy_tailed(Fraction(epsilon))
+    return smooth_laplace(Fraction(epsilon), Fraction(delta))
 
 
 @cache
 def _smooth(
     metric: Metric,
-    mechanism: PowerLaw | HeavyTailed | SmoothLaplace,
+    mechanism: SmoothNoise,
     n: int,
     m: int,
     ours: bool,
@@ -77,7 +77,7 @@ def _smooth(
 
 
 @cache
-def _power(metric: Metric, epsilon: str, n: int, m: int) -> PowerLaw:
+def _power(metric: Metric, epsilon: str, n: int, m: int) -> SmoothNoise:
     """Return power-law noise for a declared prevalence that is right."""
     target = _OURS[metric]
     return tuned(Fraction(epsilon), lambda beta: target.smooth(n, m, beta))

@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.label.mechanisms import build, options_for
+from discreet.label.mechanisms import build, option_for
 from discreet.label.ranks import SiteRanks, TotalsCovariance, add_covariances, noise_sd
 from discreet.label.released_sums import SummedEndpoint, response_variance
 from discreet.privacy.loss import PureDP
@@ -165,7 +165,7 @@ def choice_sd(ranked: Ranked, sites: int, how: Split, epsilon: int) -> float:
     budget = PureDP(Fraction(epsilon))
     split = pieces(ranked.examples, min(sites, ranked.examples), how)
     ranks = [SiteRanks(2 * piece.astype(np.int64), ranked.examples) for piece in split]
-    options = options_for("choice", ranks, budget)
+    options = [option_for("choice", site, budget) for site in ranks]
     covariance: TotalsCovariance = add_covariances(
         build(o, r, budget).covariance for o, r in zip(options, ranks, strict=True)
     )

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet.label.mechanisms import build, options_for
+from discreet.label.mechanisms import build, option_for
 from discreet.label.ranks import SiteRanks, add_covariances, noise_sd
 from discreet.privacy.loss import PureDP
 from papers.data import Data
@@ -61,7 +61,7 @@ def library_sd(name, ranked, sites, how, epsilon):
         SiteRanks(2 * piece.astype(np.int64), ranked.examples)
         for piece in pieces(ranked.examples, sites, how)
     ]
-    options = options_for(name, ranks, budget)
+    options = [option_for(name, site, budget) for site in ranks]
     used = [build(o, r, budget) for o, r in zip(options, ranks, strict=True)]
     covariance = add_covariances(m.covariance for m in used)
     return noise_sd(ranked.sums, ranked.examples, covariance)

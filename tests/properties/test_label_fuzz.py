@@ -9,17 +9,17 @@ from discreet.codec.messages import MalformedMessageError
 from discreet.entropy import Seeded
 from discreet.errors import ReleaseError
 from discreet.label.mechanisms import Option, SumKind
-from discreet.label.messages import RankAnswer, RanksMessage, Scores
-from discreet.label.rank_terms import RankSumTerms, read
+from discreet.label.rank_terms import RankAnswer, RanksMessage, Scores, read
 from discreet.label.ranks import SiteRanks
 from discreet.session.protocols.ranks import RankSite, collect
+from label_cases import rank_terms
 
 MESSAGES = {
     Scores: Scores(np.array([0.5, 0.25, 1e-300])).encode(),
     RanksMessage: RanksMessage(SiteRanks(np.array([0, 3, 16]), 9)).encode(),
     RankAnswer: RankAnswer(Option(SumKind.SLACK, -9, 50), np.array([-7, 5])).encode(),
 }
-TERMS = RankSumTerms(2)
+TERMS = rank_terms(2)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)

@@ -11,7 +11,7 @@ import pytest
 
 from discreet.codec.messages import BinaryMessage, MalformedMessageError
 from discreet.label.mechanisms import Option, SumKind
-from discreet.label.messages import RankAnswer, RanksMessage, Scores, SentOrder
+from discreet.label.rank_terms import RankAnswer, RanksMessage, Scores, SentOrder
 from discreet.label.ranks import SiteRanks
 from discreet.secagg.keys import RECEIPT_SIZE
 from discreet.secagg.messages import (

@@ -91,7 +91,7 @@ def test_the_interval_of_an_average_precision_covers_the_value_without_noise():
         found = curator.average_precision(
             labels, scores, epsilon=Fraction(1), entropy=entropy
         )
-        errors = found.released.errors
-        low, high = found.released.value - np.quantile(errors, [0.975, 0.025])
+        errors = found.shape.errors
+        low, high = found.shape.value - np.quantile(errors, [0.975, 0.025])
         hits += low <= truth <= high
     assert_covers(hits, runs)

@@ -100,8 +100,8 @@ def test_both_integers_carry_laplace_noise_of_their_sensitivity(weights, epsilon
         protect(ranking, ranking.auc, table, epsilon, entropy) for _ in range(runs)
     ]
     weighted = round((ranking.auc - Fraction(1, 2)) * int(table.weights[200]))
-    q = np.array([d.weighted - weighted for d in drawn], dtype=float)
-    g = np.array([d.code - int(table.codes[200]) for d in drawn], dtype=float)
+    q = np.array([d[0] - weighted for d in drawn], dtype=float)
+    g = np.array([d[1] - int(table.codes[200]) for d in drawn], dtype=float)
     scale = table.l1 / float(epsilon)
     flat = np.full(8, runs / 8)
     for noise in (q, g):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.simulated_sums import simulate_errors
-from discreet.label.mechanisms import build, options_for
+from discreet.label.mechanisms import build, option_for
 from discreet.label.ranks import RankTotals, add_covariances, noise_sd, rank_sites
 from discreet.privacy.loss import ApproxDP, PureDP
 
@@ -28,7 +28,7 @@ def federation(sites, rng, *, iid):
 
 
 def aucs(ranks, labels, budget, name, rng, runs=RUNS):
-    options = options_for(name, ranks, budget)
+    options = [option_for(name, site, budget) for site in ranks]
     used = [build(o, r, budget) for o, r in zip(options, ranks, strict=True)]
     exact = RankTotals(
         sum(int(r.doubled @ y) for r, y in zip(ranks, labels, strict=True)) / 2,
@@ -70,7 +70,7 @@ def test_the_simulation_agrees_with_the_exact_mechanisms(entropy, rng):
     """The fast twin's errors and those of real releases have one spread."""
     ranks, labels = federation(4, rng, iid=True)
     budget = PureDP(Fraction(1))
-    options = options_for("choice", ranks, budget)
+    options = [option_for("choice", site, budget) for site in ranks]
     used = [build(o, r, budget) for o, r in zip(options, ranks, strict=True)]
     runs = 60
     real = np.zeros(runs)

@@ -8,7 +8,6 @@ the charge. Without a path the account ends with the process.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, Self
@@ -19,15 +18,7 @@ from discreet.arrays import IntVector
 from discreet.codec.parsing import Amount, decimal_text, exact
 from discreet.entropy import SYSTEM
 from discreet.errors import BudgetError, PlanError
-from discreet.privacy.account import (
-    Account,
-    Cap,
-    Limits,
-    MemoryAccount,
-    Permit,
-    Use,
-    answer_once,
-)
+from discreet.privacy.account import Cap, Limits, MemoryAccount, Permit, Use
 from discreet.privacy.composition import Spent
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger_entries import Charge
@@ -39,7 +30,7 @@ class Budget:
     """The most that all releases on one data set may cost, by basic composition.
 
     >>> with Budget(epsilon=1) as budget:
-    ...     budget.charge(PureDP(Fraction(3, 4)), "an AUC")
+    ...     permit = budget.charge(PureDP(Fraction(3, 4)), "an AUC")
     ...     print(budget)
     0.75 of epsilon 1 spent in 1 release; this record ends with the process
 
@@ -58,6 +49,7 @@ class Budget:
             raise PlanError("a budget has a positive epsilon and a delta in [0, 1)")
         self.cap: Final = Cap(epsilon=total, delta=slack)
         self.path: Final = None if path is None else Path(path)
+        self._total: Final = total
         self._population: Final = (
             f"a budget of epsilon {decimal_text(total)} and delta {decimal_text(slack)}"
         )
@@ -79,38 +71,24 @@ class Budget:
             )
         return ledger
 
-    def _own(self, use: Use) -> Use:
-        """Charge every use to the one data set of this budget."""
-        return replace(use, population=self._population)
-
-    def charge(self, loss: Loss, what: str) -> None:
-        """Charge for a release that is made here and now, never sent again."""
-        self.reserve(Use("", SYSTEM(16), 0, loss, note=what, unit=ROW))
-
-    def reserve(self, use: Use) -> Permit:
-        """Charge for a use, or raise ``BudgetError`` and charge nothing."""
+    def charge(self, loss: Loss, what: str, *, plan: bytes = b"") -> Permit:
+        """Charge for one release, or raise ``BudgetError`` and charge nothing."""
         if not self._open:
             raise BudgetError("this budget is closed; open it again to release more")
-        if use.unit != ROW:
-            raise BudgetError(f"a budget is about {ROW}, not about {use.unit}")
-        if not isinstance(use.loss, PureDP | ApproxDP):
-            raise BudgetError(f"a budget cannot be charged with {use.loss}")
+        if not isinstance(loss, PureDP | ApproxDP):
+            raise BudgetError(f"a budget cannot be charged with {loss}")
+        use = Use(self._population, SYSTEM(16), 0, loss, plan=plan, note=what, unit=ROW)
         try:
-            self._account.reserve(self._own(use))
+            return self._account.reserve(use)
         except BudgetError as error:
             if type(error) is not BudgetError:  # the file itself is unusable
                 raise
             left = decimal_text(self.remaining)
-            raise BudgetError(f"{use.note}: {error}; epsilon {left} is left") from None
-        return Permit(use)
+            raise BudgetError(f"{what}: {error}; epsilon {left} is left") from None
 
     def record(self, permit: Permit, message: bytes) -> None:
         """Store what is published; the first bytes stay."""
-        self._account.record(Permit(self._own(permit.use)), message)
-
-    def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
-        """Return what was published before, to publish it again unchanged."""
-        return self._account.replay(session, round)
+        self._account.record(permit, message)
 
     @property
     def spent(self) -> Spent:
@@ -120,7 +98,7 @@ class Budget:
     @property
     def remaining(self) -> Fraction:
         """The epsilon that is left."""
-        return (self.cap.epsilon or Fraction(0)) - self.spent.epsilon
+        return self._total - self.spent.epsilon
 
     @property
     def caveat(self) -> str:
@@ -142,8 +120,7 @@ class Budget:
 
     def __str__(self) -> str:
         count, spent = len(self._account.uses(self._population)), self.spent
-        total = decimal_text(self.cap.epsilon or Fraction(0))
-        text = f"{decimal_text(spent.epsilon)} of epsilon {total}"
+        text = f"{decimal_text(spent.epsilon)} of epsilon {decimal_text(self._total)}"
         if self.cap.delta:
             text += f" and {decimal_text(spent.delta)} of delta "
             text += decimal_text(self.cap.delta)
@@ -168,8 +145,9 @@ def publish(
 
     The second value is what a claim says about the account.
     """
-    account: Account = MemoryAccount() if budget is None else budget
-    use = Use("", SYSTEM(16), 0, loss, plan=plan, note=what, unit=ROW)
-    stored = answer_once(account, use, lambda: draw().astype("<i8").tobytes())
-    released = np.frombuffer(stored, dtype="<i8").astype(np.int64)
-    return released, _NO_RECORD if budget is None else budget.caveat
+    if budget is None:
+        return draw().astype(np.int64), _NO_RECORD
+    permit = budget.charge(loss, what, plan=plan)
+    released = draw().astype("<i8")
+    budget.record(permit, released.tobytes())
+    return released.astype(np.int64), budget.caveat

@@ -14,21 +14,22 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.arrays import FloatVector
+from discreet.arrays import FloatVector, IntVector
 from discreet.curator.smooth_noise import GridNoise
-from discreet.curator.weighted_count import WeightedCount, WeightTable
-from discreet.entropy import Entropy, Seeded
-from discreet.errors import InputError, NotReleasedError, UndefinedMetricWarning
-from discreet.estimate.estimate import Binning, ClusterKind, Estimate, Interval
-from discreet.privacy.claim import Claim, Trust
-from discreet.privacy.loss import Loss
-from discreet.privacy.unit import ROW
+from discreet.curator.weighted_count import WeightTable
+from discreet.errors import UndefinedMetricWarning
+from discreet.estimate.estimate import Binning, Estimate
+from discreet.estimate.intervals import AreaShape, Ends
+from discreet.privacy.claim import Claim
 
 _NODES: Final = 256
 """Quantiles that stand for one noise distribution."""
@@ -38,62 +39,43 @@ _ONE_SD: Final = 0.15865525393145707
 """Probability beyond one standard deviation of a normal distribution."""
 
 
-@dataclass(frozen=True, slots=True)
-class AucSampling:
-    r"""Hanley and McNeil's variance with Newcombe's symmetric size (2006, method 5).
-
-    .. math::
-        \frac{A(1-A)}{nm}\Big[1 + \Big(\frac{n+m}{2} - 1\Big)
-        \Big(\frac{1-A}{2-A} + \frac{A}{1+A}\Big)\Big]
-    """
-
-    positives: float
-    negatives: float
-
-    def sd(self, value: float) -> float:
-        """Return the standard deviation."""
-        n, m = max(self.positives, 1.0), max(self.negatives, 1.0)
-        shape = (1.0 - value) / (2.0 - value) + value / (1.0 + value)
-        size = 1.0 + ((n + m) / 2.0 - 1.0) * shape
-        return math.sqrt(max(value * (1.0 - value) * size / (n * m), 0.0))
+SamplingVariance: TypeAlias = Callable[[float], float]
+"""The variance of a value from drawing the examples, if that value were the truth."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApSampling:
-    r"""The binomial variance :math:`A(1-A)/n` of Boyd, Eng and Page (2013)."""
-
-    positives: float
-
-    def sd(self, value: float) -> float:
-        """Return the standard deviation."""
-        n = max(self.positives, 1.0)
-        return math.sqrt(max(value * (1.0 - value) / n, 0.0))
+def auc_sampling(positives: float, negatives: float) -> SamplingVariance:
+    """Return the variance of Hanley and McNeil in Newcombe's form (``AreaShape``)."""
+    return AreaShape(max(positives, 1.0), max(negatives, 1.0)).variance
 
 
-@dataclass(frozen=True, slots=True)
-class NoSampling:
-    """Sampling is left out: its size would need the private class counts."""
-
-    def sd(self, value: float) -> float:
-        """Return 0."""
-        del value
-        return 0.0
+def ap_sampling(positives: float, negatives: float) -> SamplingVariance:
+    r"""Return the binomial variance :math:`A(1-A)/n` of Boyd, Eng and Page (2013)."""
+    del negatives
+    return partial(_binomial_variance, max(positives, 1.0))
 
 
-SamplingDistribution: TypeAlias = AucSampling | ApSampling | NoSampling
+def _binomial_variance(trials: float, value: float) -> float:
+    return value * (1.0 - value) / trials
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedScalar:
-    """A released number, equally likely errors in it, and the sampling distribution.
+    """A released number, equally likely errors in it, and its sampling variance.
 
-    ``errors`` are released minus true values; infinite where the release says
-    nothing. ``value`` is the number before it is cut to 0 .. 1.
+    It is the shape of its own estimate (``discreet.estimate.intervals``). ``errors`` are released minus true values; infinite where the release says
+    nothing. ``value`` is the number before it is cut to 0 .. 1. ``sampling`` is None
+    where its size would need the private class counts.
     """
 
     value: float
     errors: FloatVector
-    sampling: SamplingDistribution
+    sampling: SamplingVariance | None
+
+    def sampling_sd(self, truth: float) -> float:
+        """Return the sampling deviation at a value; 0 where it is left out."""
+        if self.sampling is None:
+            return 0.0
+        return math.sqrt(max(self.sampling(truth), 0.0))
 
     @property
     def noise_sd(self) -> float:
@@ -101,15 +83,16 @@ class ReleasedScalar:
         low, high = np.quantile(self.errors, [_ONE_SD, 1.0 - _ONE_SD], method="nearest")
         return float(high - low) / 2.0
 
-    def interval(self, level: float) -> Interval:
+    def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Return the values that the release does not contradict."""
-        outside = (1.0 - level) / 2.0
-        return Interval(self._crossing(outside), self._crossing(1.0 - outside))
+        del value, sampling, noise  # summaries of the distributions that are used here
+        outside = float(ndtr(-z))
+        return self._crossing(outside), self._crossing(1.0 - outside)
 
     def _at_least(self, truth: float) -> float:
         """Return the chance to see this number or a larger one."""
         gap = truth + self.errors - self.value
-        sd = self.sampling.sd(truth)
+        sd = self.sampling_sd(truth)
         if sd < 1e-12:
             return float(np.mean((gap > 0) + 0.5 * (gap == 0)))
         return float(np.mean(ndtr(gap / sd)))
@@ -141,20 +124,19 @@ def laplace_errors(scale: float) -> FloatVector:
 
 
 def weighted_count_errors(
-    released: WeightedCount, table: WeightTable, noise: FloatVector
+    weighted: int, code: int, table: WeightTable, noise: FloatVector
 ) -> tuple[float, FloatVector]:
     """Return the value of a weighted count before cutting, and its likely errors.
 
     Every pair of equally likely noises is taken off the two integers and the value
     that is left compared with the released one.
     """
-    code = float(released.code)
-    weight = float(table.weights_of(table.counts_of(np.array([code])))[0])
+    weight = float(table.weights_of(table.counts_of(np.array([float(code)])))[0])
     if weight <= 0:
         return 0.5, np.repeat([-np.inf, np.inf], _NODES // 2)
-    value = 0.5 + released.weighted / weight
+    value = 0.5 + weighted / weight
     weights = table.weights_of(table.counts_of(code - noise))[:, None]
-    left = np.tile(released.weighted - noise, (noise.size, 1))
+    left = np.tile(weighted - noise, (noise.size, 1))
     # A weight of 0 says nothing: the truth may lie anywhere beyond.
     beyond = np.where(left >= 0, np.inf, -np.inf)
     truth = 0.5 + np.divide(left, weights, out=beyond, where=weights > 0)
@@ -170,33 +152,15 @@ LEAST_SIGNAL: Final = 10.0
 class PrivateEstimate(Estimate):
     """A released value, its error sources, its claim and what made it.
 
-    ``sampling`` and ``noise`` are summaries for tables; ``interval`` uses the
-    distributions themselves, which have heavier tails than a normal one.
+    ``sampling`` and ``noise`` are summaries for tables; the interval uses the
+    distributions of ``shape``, which have heavier tails than a normal one.
     """
 
     claim: Claim
     mechanism: str
-    released: ReleasedScalar
     positives: float | None = None
     """The number of positives as released or declared, if either was."""
     notes: tuple[str, ...] = ()
-
-    def interval(
-        self,
-        level: float = 0.95,
-        *,
-        worst_case_binning: bool = False,
-        cluster: ClusterKind | None = None,
-    ) -> Interval:
-        """Return the interval: noise and sampling convolved. There are no bins."""
-        del worst_case_binning
-        if cluster is not None:
-            raise NotReleasedError("a curator's number has no clusters beside it")
-        if not 0 < level < 1:
-            raise InputError("the level of an interval lies strictly between 0 and 1")
-        if math.isnan(self.value):
-            return Interval(math.nan, math.nan)
-        return self.released.interval(level)
 
     def __str__(self) -> str:
         lines = [f"{self.value:.4f}"]
@@ -213,7 +177,7 @@ class PrivateEstimate(Estimate):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; what is not known is null."""
         table = Estimate.to_dict(self)
-        if not math.isfinite(self.released.noise_sd):
+        if not math.isfinite(self.noise):
             table["noise_sd"] = None
         return table | {
             "mechanism": self.mechanism,
@@ -233,8 +197,7 @@ def private_estimate(
 ) -> PrivateEstimate:
     """Cut the value to 0 .. 1 and summarise its errors; refuse when told to."""
     value = min(max(released.value, 0.0), 1.0)
-    unknown = isinstance(released.sampling, NoSampling)
-    sampling = None if unknown else released.sampling.sd(value)
+    sampling = None if released.sampling is None else released.sampling_sd(value)
     if refusal is not None:
         value = math.nan
         warnings.warn(
@@ -248,30 +211,40 @@ def private_estimate(
         noise=released.noise_sd,
         binning=Binning(value, value, 0.0),
         unusable=refusal,
+        shape=released,
         claim=claim,
         mechanism=mechanism,
-        released=released,
         positives=positives,
         notes=notes,
     )
 
 
-def curator_claim(
-    loss: Loss, *, what: str, rows: int, entropy: Entropy, record: str
-) -> Claim:
-    """Return the claim of one release by a trusted curator."""
-    return Claim(
-        unit=ROW,
-        loss=loss,
-        trust=Trust.CURATOR,
-        computational=False,
-        setting="seeded" if isinstance(entropy, Seeded) else "deployed",
-        discloses=(what, f"the number of examples, {rows:,}"),
-        not_protected=(
-            "the same person in several rows",
-            "how long the release took to compute",
-            record,
-        ),
+def weighted_count_estimate(
+    released: IntVector,
+    table: WeightTable,
+    noise: FloatVector,
+    *,
+    epsilon: Fraction,
+    sampling: Callable[[float, float], SamplingVariance],
+    claim: Claim,
+    mechanism: str,
+    notes: tuple[str, ...] = (),
+) -> PrivateEstimate:
+    """Return the value of two released integers, from these and public facts alone.
+
+    ``noise`` are equally likely values of the noise in each.
+    """
+    weighted, code = released.tolist()
+    value, errors = weighted_count_errors(weighted, code, table, noise)
+    rows = table.codes.size - 1
+    positives = float(table.counts_of(np.array([float(code)]))[0])
+    return private_estimate(
+        ReleasedScalar(value, errors, sampling(positives, rows - positives)),
+        claim=claim,
+        mechanism=mechanism,
+        positives=positives,
+        refusal=too_little(float(epsilon), positives, rows),
+        notes=notes,
     )
 
 

@@ -15,10 +15,11 @@ in the account, return them. The unit is a row: one example replaced by any othe
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,18 +27,16 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.codec.parsing import Amount, exact
 from discreet.curator.budget import Budget, publish
 from discreet.curator.private_estimate import (
-    ApSampling,
-    AucSampling,
-    NoSampling,
     PrivateEstimate,
     ReleasedScalar,
-    SamplingDistribution,
-    curator_claim,
+    SamplingVariance,
+    ap_sampling,
+    auc_sampling,
     laplace_errors,
     private_estimate,
     symmetric_errors,
     too_little,
-    weighted_count_errors,
+    weighted_count_estimate,
 )
 from discreet.curator.ranking import (
     Ranking,
@@ -46,9 +45,8 @@ from discreet.curator.ranking import (
     auc_smooth_sensitivity,
     rank,
 )
-from discreet.curator.smooth_noise import GridNoise, draw_on_grid, grid_steps, tuned
+from discreet.curator.smooth_noise import SmoothNoise, draw_on_grid, grid_steps, tuned
 from discreet.curator.weighted_count import (
-    WeightedCount,
     WeightTable,
     ap_weights,
     auc_weights,
@@ -68,8 +66,8 @@ from discreet.noise.laplace import DiscreteLaplace
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import recommend
 from discreet.plan.rounds import Release
-from discreet.privacy.claim import Claim
-from discreet.privacy.loss import Loss, PureDP, loss_of
+from discreet.privacy.claim import Claim, Trust
+from discreet.privacy.loss import ApproxDP, PureDP, loss_of
 from discreet.privacy.unit import ROW
 from discreet.registry import Registry
 from discreet.report.build import evaluation
@@ -91,8 +89,8 @@ class Target:
     """Smooth sensitivity from positives, negatives and beta."""
     weights: Callable[[int], WeightTable]
     """Public weights for a weighted count over this many rows."""
-    sampling: Callable[[float, float], SamplingDistribution]
-    """Sampling distribution from (released or declared) positives and negatives."""
+    sampling: Callable[[float, float], SamplingVariance]
+    """Sampling variance from (released or declared) positives and negatives."""
 
 
 AUC: Final = Target(
@@ -100,7 +98,7 @@ AUC: Final = Target(
     value=lambda ranking: ranking.auc,
     smooth=auc_smooth_sensitivity,
     weights=auc_weights,
-    sampling=AucSampling,
+    sampling=auc_sampling,
 )
 
 
@@ -109,10 +107,38 @@ def ap_target(bound: str = "exact") -> Target:
     return Target(
         name="average precision",
         value=lambda ranking: Fraction(ranking.average_precision),
-        smooth=lambda n, m, beta: ap_smooth_sensitivity(n, beta, bound),  # noqa: ARG005
+        smooth=lambda n, _, beta: ap_smooth_sensitivity(n, beta, bound),
         weights=ap_weights,
-        sampling=lambda n, m: ApSampling(n),  # noqa: ARG005 - negatives do not matter
+        sampling=ap_sampling,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Curator:
+    """Whoever releases: at which loss, on which account, with which secret bytes."""
+
+    loss: PureDP | ApproxDP
+    budget: Budget | None
+    entropy: Entropy
+
+    def publish(
+        self, draw: Callable[[], IntVector], what: str, *, discloses: str, rows: int
+    ) -> tuple[IntVector, Claim]:
+        """Publish what is drawn; return it with its claim."""
+        drawn, record = publish(draw, loss=self.loss, what=what, budget=self.budget)
+        return drawn, Claim(
+            unit=ROW,
+            loss=self.loss,
+            trust=Trust.CURATOR,
+            computational=False,
+            setting="seeded" if isinstance(self.entropy, Seeded) else "deployed",
+            discloses=(discloses, f"the number of examples, {rows:,}"),
+            not_protected=(
+                "the same person in several rows",
+                "how long the release took to compute",
+                record,
+            ),
+        )
 
 
 _POWER_LEAST: Final = 30
@@ -123,30 +149,13 @@ _POWER_LEAST: Final = 30
 class ScalarRequest:
     """What the caller asked for: public, validated before any data is read."""
 
-    epsilon: Fraction
-    delta: Fraction
     mechanism: str | None
-    """None leaves the choice to ``chosen``."""
+    """None leaves the choice to ``release``."""
     prevalence: float | None
     gamma: Fraction
-
-    @classmethod
-    def of(
-        cls,
-        epsilon: Amount,
-        delta: Amount,
-        mechanism: str | None,
-        prevalence: float | None,
-        gamma: Amount,
-    ) -> ScalarRequest:
-        """Validate the caller's arguments; amounts are taken as written."""
-        gamma = exact(gamma, name="gamma")
-        spent, slack = exact(epsilon), exact(delta, name="delta")
-        return cls(spent, slack, mechanism, prevalence, gamma)
+    curator: Curator
 
     def __post_init__(self) -> None:
-        if self.epsilon <= 0:
-            raise PlanError("epsilon must be positive")
         if self.prevalence is not None and not 0 < self.prevalence < 1:
             raise PlanError("the declared prevalence lies strictly between 0 and 1")
         mechanism = CURATOR_MECHANISMS[self.mechanism or "weighted-count"]
@@ -167,20 +176,15 @@ class ScalarRequest:
             )
 
     @property
-    def loss(self) -> Loss:
-        """What the release costs."""
-        return loss_of(self.epsilon, self.delta)
+    def epsilon(self) -> Fraction:
+        """The loss without its delta."""
+        return self.curator.loss.epsilon
 
-    def chosen(self, rows: int) -> str:
-        """Return the mechanism asked for, or the better one by what is public."""
-        if self.mechanism is not None:
-            return self.mechanism
-        declared = self.declared(rows)
-        if declared is None:
-            return "weighted-count"
-        minority = min(declared, rows - declared)
-        large = self.epsilon * minority >= _POWER_LEAST
-        return "power-law" if large else "weighted-count"
+    @property
+    def delta(self) -> Fraction:
+        """The loss's delta, 0 for a pure one."""
+        loss = self.curator.loss
+        return loss.delta if isinstance(loss, ApproxDP) else Fraction(0)
 
     def declared(self, rows: int) -> int | None:
         """Return the number of positives that the declared prevalence stands for."""
@@ -188,49 +192,33 @@ class ScalarRequest:
             return None
         return min(max(round(self.prevalence * rows), 1), rows - 1)
 
-
-@dataclass(frozen=True, slots=True)
-class ScalarRelease:
-    """One release: what is asked of which data, the account, and secret bytes."""
-
-    target: Target
-    ranking: Ranking
-    request: ScalarRequest
-    budget: Budget | None
-    entropy: Entropy
-
-    def publish(
-        self, what: str, draw: Callable[[], IntVector]
-    ) -> tuple[IntVector, Claim]:
-        """Publish what is drawn; return it with its claim."""
-        loss = self.request.loss
-        drawn, record = publish(
-            draw, loss=loss, what=self.target.name, budget=self.budget
-        )
-        return drawn, curator_claim(
-            loss,
-            what=what,
-            rows=self.ranking.rows,
-            entropy=self.entropy,
-            record=record,
-        )
+    def release(self, target: Target, ranking: Ranking) -> PrivateEstimate:
+        """Release by the mechanism asked for, or by the better one from public facts."""
+        name, rows = self.mechanism, ranking.rows
+        if name is None:
+            declared = self.declared(rows) or 0
+            minority = min(declared, rows - declared)
+            large = self.epsilon * minority >= _POWER_LEAST
+            name = "power-law" if large else "weighted-count"
+        request = replace(self, mechanism=name)
+        return CURATOR_MECHANISMS[name].release(target, ranking, request)
 
 
-class CuratorMechanism(Protocol):
+@dataclass(frozen=True)
+class CuratorMechanism(ABC):
     """A way to release one number: an entry of the registry."""
 
-    @property
-    def needs_delta(self) -> bool:
-        """Whether its loss has a delta."""
-        ...
+    needs_delta: bool = field(default=False, kw_only=True)
 
-    def release(self, one: ScalarRelease) -> PrivateEstimate:
+    @abstractmethod
+    def release(
+        self, target: Target, ranking: Ranking, request: ScalarRequest
+    ) -> PrivateEstimate:
         """Draw integers, publish them, and return what may be made public.
 
         Nothing here raises or warns by the data: a class without examples is noisy
         like any other, and a refusal uses released or declared counts only.
         """
-        ...
 
 
 CURATOR_MECHANISMS: Final = Registry[CuratorMechanism](
@@ -246,55 +234,40 @@ CURATOR_MECHANISMS: Final = Registry[CuratorMechanism](
 
 
 @dataclass(frozen=True)
-class TwoIntegers:
+class TwoIntegers(CuratorMechanism):
     """Two integers with discrete Laplace noise: a weighted value, and a code."""
 
     table: Callable[[Target, int], WeightTable] = lambda target, rows: target.weights(
         rows
     )
-    notes: Callable[[Target, int], tuple[str, ...]] = lambda target, rows: ()  # noqa: ARG005
-    needs_delta: bool = False
+    notes: Callable[[Target, int], tuple[str, ...]] = lambda *_: ()
 
-    def release(self, one: ScalarRelease) -> PrivateEstimate:
+    def release(
+        self, target: Target, ranking: Ranking, request: ScalarRequest
+    ) -> PrivateEstimate:
         """Release both integers, and compute the value from them."""
-        target, ranking, request = one.target, one.ranking, one.request
         epsilon, rows = request.epsilon, ranking.rows
         table = self.table(target, rows)
         scale = table.scale(epsilon)  # refuses what cannot be drawn, before the charge
-
-        def draw() -> IntVector:
-            value = target.value(ranking)
-            drawn = protect(ranking, value, table, epsilon, one.entropy)
-            return np.array([drawn.weighted, drawn.code])
-
-        what = f"a noisy {target.name} and a noisy number of positives"
-        (weighted, code), claim = one.publish(what, draw)
-        released = WeightedCount(int(weighted), int(code), scale)
-        value, errors = weighted_count_errors(
-            released, table, laplace_errors(float(scale))
+        curator = request.curator
+        released, claim = curator.publish(
+            lambda: protect(
+                ranking, target.value(ranking), table, epsilon, curator.entropy
+            ),
+            target.name,
+            discloses=f"a noisy {target.name} and a noisy number of positives",
+            rows=rows,
         )
-        positives = float(table.counts_of(np.array([float(released.code)]))[0])
-        return private_estimate(
-            ReleasedScalar(value, errors, target.sampling(positives, rows - positives)),
+        return weighted_count_estimate(
+            released,
+            table,
+            laplace_errors(float(scale)),
+            epsilon=epsilon,
+            sampling=target.sampling,
             claim=claim,
             mechanism=f"{request.mechanism}, discrete Laplace noise on two integers",
-            positives=positives,
-            refusal=too_little(float(request.epsilon), positives, rows),
             notes=self.notes(target, rows),
         )
-
-
-class SmoothNoise(Protocol):
-    """Noise scaled by a smooth sensitivity."""
-
-    @property
-    def beta(self) -> float:
-        """The smoothness that the sensitivity must have."""
-        ...
-
-    def noise(self, smooth: float) -> GridNoise:
-        """Return the noise for a smooth sensitivity."""
-        ...
 
 
 _ANYWHERE: Final = np.array([-np.inf, np.inf])
@@ -302,16 +275,16 @@ _ANYWHERE: Final = np.array([-np.inf, np.inf])
 
 
 @dataclass(frozen=True)
-class OnGrid:
+class OnGrid(CuratorMechanism):
     """One integer: the value on a grid, with noise of its smooth sensitivity."""
 
     made: Callable[[Target, ScalarRequest, int], SmoothNoise]
     """The noise for a request over this many rows; public choices only."""
-    needs_delta: bool = False
 
-    def release(self, one: ScalarRelease) -> PrivateEstimate:
+    def release(
+        self, target: Target, ranking: Ranking, request: ScalarRequest
+    ) -> PrivateEstimate:
         """Release the value; its error bars use no private count."""
-        target, ranking, request = one.target, one.ranking, one.request
         rows, steps = ranking.rows, grid_steps(ranking.rows)
         mechanism = self.made(target, request, rows)
         sensitivity = target.smooth(
@@ -320,14 +293,18 @@ class OnGrid:
 
         def draw() -> IntVector:
             value, noise = target.value(ranking), mechanism.noise(sensitivity)
-            place = draw_on_grid(value, noise, steps=steps, entropy=one.entropy)
-            return np.array([place])
+            secret = request.curator.entropy
+            return np.array([draw_on_grid(value, noise, steps=steps, entropy=secret)])
 
-        what = f"a noisy {target.name} on a grid of {steps:,} steps"
-        (place,), claim = one.publish(what, draw)
+        (place,), claim = request.curator.publish(
+            draw,
+            target.name,
+            discloses=f"a noisy {target.name} on a grid of {steps:,} steps",
+            rows=rows,
+        )
         declared = request.declared(rows)
         errors: FloatVector = _ANYWHERE
-        sampling: SamplingDistribution = NoSampling()
+        sampling: SamplingVariance | None = None
         note = "the size of the noise depends on the private class counts: declare a "
         note += "prevalence to get an interval"
         if declared is not None:
@@ -355,19 +332,6 @@ def _power_law(target: Target, request: ScalarRequest, rows: int) -> SmoothNoise
 
 WEIGHTED_COUNT: Final = TwoIntegers()
 POWER_LAW: Final = OnGrid(_power_law)
-
-
-def _release(
-    target: Target,
-    ranking: Ranking,
-    request: ScalarRequest,
-    budget: Budget | None,
-    entropy: Entropy,
-) -> PrivateEstimate:
-    name = request.chosen(ranking.rows)
-    request = replace(request, mechanism=name)
-    one = ScalarRelease(target, ranking, request, budget, entropy)
-    return CURATOR_MECHANISMS[name].release(one)
 
 
 def auc(  # noqa: PLR0913 - every public choice is a keyword
@@ -411,9 +375,9 @@ def auc(  # noqa: PLR0913 - every public choice is a keyword
     >>> abs(area.value - 0.755) < 0.02, str(area.claim.loss)
     (True, '1-DP')
     """
-    request = ScalarRequest.of(epsilon, delta, mechanism, prevalence, gamma)
-    ranking = rank(y_true, y_score, ties=ties)
-    return _release(AUC, ranking, request, budget, entropy)
+    curator = Curator(loss_of(epsilon, delta), budget, entropy)
+    request = ScalarRequest(mechanism, prevalence, exact(gamma, name="gamma"), curator)
+    return request.release(AUC, rank(y_true, y_score, ties=ties))
 
 
 def average_precision(  # noqa: PLR0913 - every public choice is a keyword
@@ -433,22 +397,10 @@ def average_precision(  # noqa: PLR0913 - every public choice is a keyword
     """Release the average precision once, with differential privacy.
 
     The value is cut to 0 .. 1 and never to the least average precision that the
-    class counts allow, because these are private.
-
-    Args:
-        y_true: labels, 0/1 or booleans.
-        y_score: scores of any range; only their order matters.
-        epsilon: the loss; a decimal is taken as written.
-        delta: 0, except for ``mechanism="laplace"``.
-        mechanism: as for ``auc``, without ``pair-count``.
-        prevalence: public: roughly the share of positives.
-        ties: one threshold for tied scores (``scikit-learn``), or negatives first
-            (``paper``).
-        bound: the sensitivity under smooth noise: ``exact``, or the paper's
-            ``equation-10`` or ``equation-33``.
-        gamma: tail of the heavy-tailed noise, above 1; 2 is Cauchy.
-        budget: the account that is charged.
-        entropy: secret bytes; anything but the default is for tests.
+    class counts allow, because these are private. The arguments are those of ``auc``,
+    without ``pair-count``; ``ties`` gives tied scores one threshold (``scikit-learn``)
+    or ranks negatives first (``paper``). ``bound`` is the sensitivity under smooth
+    noise: ``exact``, or the paper's ``equation-10`` or ``equation-33``.
 
     >>> import numpy as np
     >>> labels = np.arange(20_000) % 2
@@ -457,9 +409,9 @@ def average_precision(  # noqa: PLR0913 - every public choice is a keyword
     >>> abs(ap.value - 0.7915) < 0.05
     True
     """
-    request = ScalarRequest.of(epsilon, delta, mechanism, prevalence, gamma)
-    ranking = rank(y_true, y_score, ties=ties)
-    return _release(ap_target(bound), ranking, request, budget, entropy)
+    curator = Curator(loss_of(epsilon, delta), budget, entropy)
+    request = ScalarRequest(mechanism, prevalence, exact(gamma, name="gamma"), curator)
+    return request.release(ap_target(bound), rank(y_true, y_score, ties=ties))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -496,24 +448,17 @@ def confusion(
     chosen = Examples((scores >= threshold).astype(np.float64), labels)
     statistic = ClassHistogram(Edges.realise(Support((0.0, 1.0))))
     mechanism = DiscreteLaplace(loss, statistic.sensitivity(ROW))
-    noisy, record = publish(
+    noisy, claim = Curator(loss, budget, entropy).publish(
         lambda: mechanism.protect(statistic.count(chosen), entropy=entropy),
-        loss=loss,
-        what="confusion counts",
-        budget=budget,
+        "confusion counts",
+        discloses="four noisy confusion counts",
+        rows=len(chosen),
     )
     counts = statistic.split(noisy.astype(np.float64))
     observed = NoisyHistogram(
         statistic.edges, counts.negatives, counts.positives, mechanism.noise(1)
     )
     rates = at_threshold(Flat().fit(observed), 0.5)
-    claim = curator_claim(
-        loss,
-        what="four noisy confusion counts",
-        rows=len(chosen),
-        entropy=entropy,
-        record=record,
-    )
     return PrivateRates(threshold, rates.estimates, claim=claim)
 
 
@@ -611,19 +556,10 @@ def roc_curve(  # noqa: PLR0913 - every public choice is a keyword
 ) -> PrivateRoc:
     """Release an ROC curve.
 
-    Args:
-        y_true: labels, 0/1 or booleans.
-        y_score: scores.
-        epsilon: the loss.
-        method: ``histogram`` follows any curve; ``binormal`` spends all on the AUC
-            and draws the symmetric binormal curve of that area: less noise, and
-            wrong where the classes' spreads differ.
-        prevalence: public: roughly the share of positives.
-        kind: what the scores are, for the histogram's bins.
-        low: lower limit of scores of kind ``other``.
-        high: upper limit of scores of kind ``other``.
-        budget: the account that is charged.
-        entropy: secret bytes; anything but the default is for tests.
+    The method ``histogram`` follows any curve; ``kind``, ``low`` and ``high`` say what
+    its scores are, as for ``evaluate``. ``binormal`` spends all on the AUC and draws the
+    symmetric binormal curve of that area: less noise, and wrong where the classes'
+    spreads differ.
     """
     if method in CURVE_OF_AUC:
         area = auc(

@@ -1,8 +1,8 @@
 r"""Noise on smooth sensitivity, drawn exactly on a public grid: the power law.
 
-**The grid.** The noise X has density h(x) = h(-x), so :math:`T(x) = \Pr[X > x]` for x >= 0 says all.
-Tails in decimals, to as many digits as asked, are for releases; the float quantiles are
-for error bars and simulation.
+**The grid.** The noise X has density h(x) = h(-x), so :math:`T(x) = \Pr[X > x]` for
+x >= 0 says all. Tails in decimals, to as many digits as asked, are for releases; the
+float quantiles are for error bars and simulation.
 
 The released value is :math:`k/s`, k the nearest integer to :math:`s` times the
 noisy value, cut to 0 .. s. That is a function of the real noisy value, so it is as
@@ -63,6 +63,11 @@ _MOST_EPSILON: Final = Fraction(64)
 """Beyond this the noise stays what it is here: less would be lost in floats."""
 UP: Final = 1.0 + 2.0**-40
 """Covers the float errors of a scale and of its product with S."""
+_FIRST_BITS: Final = 128
+_FIRST_DIGITS: Final = 60
+_GUARD_DIGITS: Final = 8
+"""Digits at the end of a computed probability that nothing relies on; the tails
+promise 5, and the place x costs less than 2 more."""
 
 
 class Tail(Protocol):
@@ -102,13 +107,6 @@ def decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
 
 
-_FIRST_BITS: Final = 128
-_FIRST_DIGITS: Final = 60
-_GUARD_DIGITS: Final = 8
-"""Digits at the end of a computed probability that nothing relies on; the tails
-promise 5, and the place x costs less than 2 more."""
-
-
 @dataclass(frozen=True, slots=True)
 class GridNoise:
     """A tail with its scale, around a value: all exact numbers."""
@@ -145,38 +143,22 @@ def draw_on_grid(
     value: Fraction, noise: GridNoise, *, steps: int, entropy: Entropy
 ) -> int:
     """Draw k of 0 .. steps: value plus noise, on the grid and cut to its ends."""
-    number = _Uniform(entropy)
+    # A uniform random number, of which as many bits are known as were needed.
+    known, bits = int.from_bytes(entropy(_FIRST_BITS // 8), "big"), _FIRST_BITS
     low, high = 0, steps  # the answer lies in low .. high
+    digits = _FIRST_DIGITS
     while low < high:
         k = (low + high) // 2
-        if number.is_below(Fraction(2 * k + 1, 2 * steps), value, noise):
-            high = k
-        else:
-            low = k + 1
+        chance = Fraction(noise.below(Fraction(2 * k + 1, 2 * steps), value, digits))
+        error = Fraction(1, 10 ** (digits - _GUARD_DIGITS))
+        if Fraction(known + 1, 2**bits) <= chance - error:
+            high, digits = k, _FIRST_DIGITS
+        elif Fraction(known, 2**bits) >= chance + error:
+            low, digits = k + 1, _FIRST_DIGITS
+        else:  # in doubt: the same comparison again, with more of both
+            known = (known << 64) + int.from_bytes(entropy(8), "big")
+            bits, digits = bits + 64, digits + 24
     return low
-
-
-class _Uniform:
-    """A uniform random number of which as many bits are known as were needed."""
-
-    def __init__(self, entropy: Entropy) -> None:
-        self._entropy = entropy
-        self._bits = _FIRST_BITS
-        self._known = int.from_bytes(entropy(_FIRST_BITS // 8), "big")
-
-    def is_below(self, place: Fraction, value: Fraction, noise: GridNoise) -> bool:
-        """Whether the number is below the probability of staying below a place."""
-        digits = _FIRST_DIGITS
-        while True:
-            chance = Fraction(noise.below(place, value, digits))
-            error = Fraction(1, 10 ** (digits - _GUARD_DIGITS))
-            if Fraction(self._known + 1, 2**self._bits) <= chance - error:
-                return True
-            if Fraction(self._known, 2**self._bits) >= chance + error:
-                return False
-            self._known = (self._known << 64) + int.from_bytes(self._entropy(8), "big")
-            self._bits += 64
-            digits += 24
 
 
 def simulate_smooth(
@@ -189,55 +171,49 @@ def simulate_smooth(
 
 
 @dataclass(frozen=True, slots=True)
-class PowerLaw:
-    """Power-law noise for smooth sensitivity of smoothness ``share`` x epsilon."""
+class SmoothNoise:
+    """Noise in proportion to a sensitivity that must have the smoothness ``beta``."""
 
-    epsilon: Fraction
-    share: Fraction
-
-    def __post_init__(self) -> None:
-        PureDP(self.epsilon)  # checks it
-        if not 0 < self.share < 1:
-            raise PlanError("beta lies strictly between 0 and epsilon")
-
-    @property
-    def beta(self) -> float:
-        """The smoothness that the sensitivity must have."""
-        return float(self.epsilon * self.share)
-
-    @property
-    def exponent(self) -> Fraction:
-        """The exponent a = 1 + epsilon/beta."""
-        return 1 + 1 / self.share
-
-    @property
-    def kappa(self) -> float:
-        """The scale per unit of smooth sensitivity."""
-        a, epsilon = float(self.exponent), float(self.epsilon)
-        return max(
-            math.exp(-self.beta) / math.expm1((epsilon - self.beta) / a),
-            1.0 / math.expm1(epsilon / a),
-        )
+    beta: float
+    tail: Tail
+    per_unit: float
+    """The scale for a smooth sensitivity of 1."""
 
     def noise(self, smooth: float) -> GridNoise:
         """Return the noise for a smooth sensitivity."""
-        return GridNoise(PowerTail(self.exponent), Fraction(self.kappa * smooth * UP))
-
-    def mean_size(self, smooth: float) -> float:
-        """Return the mean absolute noise, kappa S/(a - 2); finite as beta < eps."""
-        return self.kappa * smooth / float(self.exponent - 2)
+        return GridNoise(self.tail, Fraction(self.per_unit * smooth * UP))
 
 
-def tuned(epsilon: Fraction, smooth: Callable[[float], float]) -> PowerLaw:
+def power_law(epsilon: Fraction, share: Fraction) -> SmoothNoise:
+    """Return power-law noise of smoothness ``share`` x epsilon and scale kappa S."""
+    PureDP(epsilon)  # checks it
+    if not 0 < share < 1:
+        raise PlanError("beta lies strictly between 0 and epsilon")
+    beta, exponent = float(epsilon * share), 1 + 1 / share
+    a, loss = float(exponent), float(epsilon)
+    kappa = max(
+        math.exp(-beta) / math.expm1((loss - beta) / a),
+        1.0 / math.expm1(loss / a),
+    )
+    return SmoothNoise(beta, PowerTail(exponent), kappa)
+
+
+def tuned(epsilon: Fraction, smooth: Callable[[float], float]) -> SmoothNoise:
     """Choose beta for the least mean noise where the declared prevalence holds.
 
     ``smooth`` is the smooth sensitivity there as a function of beta: public. The
     noise never costs more than epsilon.
     """
     spent = min(epsilon, _MOST_EPSILON)
-    noises = [PowerLaw(spent, Fraction(k, _PARTS)) for k in range(1, _PARTS)]
-    allowed = [noise for noise in noises if noise.beta >= LEAST_BETA]
+    shares = [Fraction(k, _PARTS) for k in range(1, _PARTS)]
+    allowed = [share for share in shares if float(spent * share) >= LEAST_BETA]
     if not allowed:
         raise PlanError("epsilon is too small for any useful release; raise it")
+
+    def mean_size(share: Fraction) -> float:
+        """Return the mean absolute noise, kappa S/(a - 2); finite as beta < epsilon."""
+        noise = power_law(spent, share)
+        return noise.per_unit * smooth(noise.beta) / float(1 / share - 1)
+
     # Neighbouring betas hardly differ: every fourth is enough.
-    return min(allowed[::4], key=lambda noise: noise.mean_size(smooth(noise.beta)))
+    return power_law(spent, min(allowed[::4], key=mean_size))

@@ -29,7 +29,7 @@ With C pairs won by the n positives over the m - 1 other negatives,
 :math:`Q' - Q = C(\alpha_1 - \alpha_0) + \alpha_1 v - \alpha_0 u - (w_1-w_0)/2`,
 where :math:`\alpha_0 = w_0/(nm)`, :math:`\alpha_1 = w_1/((n+1)(m-1))`,
 :math:`0 \le C \le n(m-1)`, :math:`0 \le u \le n`, :math:`0 \le v \le m-1`: take C
-at its ends. TieConvention, whichever way they count, stay within these limits.
+at its ends. Ties, whichever way they count, stay within these limits.
 """
 
 from __future__ import annotations
@@ -105,29 +105,18 @@ class WeightTable:
         return weights
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedCount:
-    """What was released: two integers, and the scale of the noise in both."""
-
-    weighted: int
-    code: int
-    scale: Fraction
-
-
 def protect(
     ranking: Ranking,
     value: Fraction,
     table: WeightTable,
     epsilon: Fraction,
     entropy: Entropy,
-) -> WeightedCount:
+) -> IntVector:
     """Return (Q, G) of a metric's exact value, with noise."""
-    weight = int(table.weights[ranking.positives])
-    exact = round((value - Fraction(1, 2)) * weight)
-    scale = table.scale(epsilon)
-    noise = discrete_laplace(scale, 2, entropy)
-    code = int(table.codes[ranking.positives])
-    return WeightedCount(exact + int(noise[0]), code + int(noise[1]), scale)
+    n = ranking.positives
+    exact = round((value - Fraction(1, 2)) * int(table.weights[n]))
+    noise = discrete_laplace(table.scale(epsilon), 2, entropy)
+    return np.array([exact, int(table.codes[n])]) + noise
 
 
 @lru_cache(maxsize=2)
@@ -247,5 +236,5 @@ def simulate_weighted_count(
     quotient = np.divide(
         weighted + noise[0], weights, out=np.zeros(size), where=weights > 0
     )
-    ranks: FloatVector = np.clip(0.5 + quotient, 0.0, 1.0)
-    return ranks
+    values: FloatVector = np.clip(0.5 + quotient, 0.0, 1.0)
+    return values

@@ -33,7 +33,7 @@ the answer, so that nothing rests on two machines rounding alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
@@ -106,22 +106,25 @@ class Option:
             raise PlanError(f"a part of the budget lies in 0 .. {SHARE_STEPS}")
 
 
+RowsOfAnOption: TypeAlias = Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class RankMechanism:
     """A way to release rank sums, by public facts alone: an entry of the registry.
 
     Args:
         kinds: how its answers may be numbered.
-        options: each site's option, from the facts of sites with examples, the
-            budget, and the share that a plan gives.
-        rows: the sums that an option stands for; None where ``options`` only chooses
+        option: a site's option, from the facts of its examples, the budget, and the
+            share that a plan gives.
+        rows: the sums that an option stands for; None where ``option`` only chooses
             among the kinds of other mechanisms.
         gaussian: whether it can have Gaussian noise, when there is a delta.
     """
 
     kinds: frozenset[SumKind]
-    options: Callable[[Sequence[RankFacts], LabelLoss, Fraction], list[Option]]
-    rows: Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]] | None = None
+    option: Callable[[RankFacts, LabelLoss, Fraction], Option]
+    rows: RowsOfAnOption | None = None
     gaussian: bool = False
 
 
@@ -135,27 +138,13 @@ _MAKERS: Final[Mapping[SumKind, str]] = {
 }
 
 
-def fixed(
-    kind: SumKind,
-    rows: Callable[[RankFacts, LabelLoss, Option], tuple[Row, ...]] | None = None,
-    *,
-    option: Callable[[RankFacts, LabelLoss, Fraction], Option] | None = None,
-    gaussian: bool = False,
-) -> RankMechanism:
-    """Return a mechanism whose option for a site follows from that site's facts."""
-    one = option or (lambda facts, budget, share: Option(kind))  # noqa: ARG005
-
-    def options(
-        sites: Sequence[RankFacts], budget: LabelLoss, share: Fraction
-    ) -> list[Option]:
-        return [one(site, budget, share) for site in sites]
-
-    return RankMechanism(frozenset((kind,)), options, rows, gaussian)
-
-
 _RESPONSES: Final[Mapping[str, RankMechanism]] = {
-    "response": fixed(SumKind.RESPONSE),
-    "response-labels": fixed(SumKind.RESPONSE_LABELS),
+    "response": RankMechanism(
+        frozenset({SumKind.RESPONSE}), lambda *_: Option(SumKind.RESPONSE)
+    ),
+    "response-labels": RankMechanism(
+        frozenset({SumKind.RESPONSE_LABELS}), lambda *_: Option(SumKind.RESPONSE_LABELS)
+    ),
 }
 
 
@@ -164,25 +153,14 @@ def mechanism_named(name: str) -> RankMechanism:
     return _RESPONSES.get(name) or cast("RankMechanism", RANK_MECHANISMS[name])
 
 
-def kinds_of(name: str) -> frozenset[SumKind]:
-    """Return how the answers of a named mechanism may be numbered."""
-    return mechanism_named(name).kinds
-
-
-def options_for(
-    name: str,
-    sites: Sequence[RankFacts],
-    budget: LabelLoss,
-    *,
-    share: Fraction = Fraction(1, 2),
-) -> list[Option]:
-    """Return each site's option, from public facts only; none without examples."""
-    present = [k for k, site in enumerate(sites) if len(site)]
-    options = [Option(SumKind.NOTHING)] * len(sites)
-    chosen = mechanism_named(name).options([sites[k] for k in present], budget, share)
-    for k, option in zip(present, chosen, strict=True):
-        options[k] = option
-    return options
+def option_for(
+    name: str, facts: RankFacts, budget: LabelLoss, *, share: Fraction = Fraction(1, 2)
+) -> Option:
+    """Return a site's option under a named mechanism, from public facts only."""
+    mechanism = mechanism_named(name)
+    if not len(facts):
+        return Option(SumKind.NOTHING)
+    return mechanism.option(facts, budget, share)
 
 
 def build(option: Option, facts: RankFacts, budget: LabelLoss) -> SiteMechanism:
@@ -316,8 +294,6 @@ _SHARES: Final = (0.01, 0.02, *(k / 20 for k in range(1, 20)))
 _PLACES: Final = tuple(k / 8 for k in range(9))
 _PULLS: Final = (0.0, 0.3, 1.0, 3.0)
 """Centres between the prior's mean and the middle of a site's ranks."""
-_CHUNK: Final = 2048
-"""Sites whose grids are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,116 +313,65 @@ class Prior:
         return (at - self.mean) ** 2 + self.sd**2
 
 
-@dataclass(frozen=True, eq=False)
-class SiteFacts:
-    """The public facts of several sites with examples, one entry a site."""
-
-    low: FloatArray
-    high: FloatArray
-    size: FloatArray
-    rank_total: FloatArray
-    square_total: FloatArray
-
-    @classmethod
-    def of(cls, sites: Sequence[RankFacts]) -> SiteFacts:
-        """Collect the facts of sites that have examples, ranks no longer doubled."""
-        rows = [
-            (s.low / 2, s.high / 2, s.size, s.total / 2, s.squares / 4) for s in sites
-        ]
-        return cls(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
+Prediction: TypeAlias = tuple[float, Option]
+"""The least predicted error of a site's sums, and the option that has it."""
+Predictor: TypeAlias = Callable[[RankFacts, float, Prior], Prediction]
 
 
-@dataclass(frozen=True, eq=False)
-class PredictedSums:
-    """The best parameters of one mechanism for each site, and their variance."""
-
-    kind: SumKind
-    variance: FloatVector
-    centre: FloatVector
-    part: FloatVector
-
-
-def predict_endpoint(facts: SiteFacts, epsilon: float, prior: Prior) -> PredictedSums:
+def _predict_endpoint(facts: RankFacts, epsilon: float, prior: Prior) -> Prediction:
     """Predict the endpoint mechanism: the slack mechanism with nothing to choose."""
-    zero = np.zeros(facts.low.size)
-    variance = _slack_variance(facts.low, facts.high, epsilon, prior, facts.low, zero)
-    return PredictedSums(SumKind.ENDPOINT, variance, zero, zero)
+    centre, tau = np.array([facts.low / 2]), np.zeros(1)
+    (variance,) = _slack_variance(facts, epsilon, prior, centre, tau)
+    return float(variance), Option(SumKind.ENDPOINT)
 
 
-def predict_slack(facts: SiteFacts, epsilon: float, prior: Prior) -> PredictedSums:
+def _predict_slack(facts: RankFacts, epsilon: float, prior: Prior) -> Prediction:
     """Predict the slack mechanism at its best centre and tau."""
-    taus = np.array(_TAUS)
-
-    def variance(low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        return _slack_variance(low, high, epsilon, prior, centre, taus)
-
-    return _search(SumKind.SLACK, facts, prior, variance, taus)
+    taus, centres = np.array(_TAUS), _centres(facts, prior)
+    grid = _slack_variance(facts, epsilon, prior, centres[:, None], taus)
+    return _least(SumKind.SLACK, grid, centres, taus)
 
 
-def predict_staircase(facts: SiteFacts, epsilon: float, prior: Prior) -> PredictedSums:
+def _predict_staircase(facts: RankFacts, epsilon: float, prior: Prior) -> Prediction:
     """Predict the staircase mechanism at its best centre and share.
 
     The error is that of T + (c' - c)P: T moves by the distance d of the far end.
     """
+    shares, centres = np.array(_SHARES), _centres(facts, prior)
+    low, high, c = facts.low / 2, facts.high / 2, centres[:, None]
     for_rank = np.array([_relative_variance(share * epsilon) for share in _SHARES])
-    for_count = np.array([_count_variance((1 - share) * epsilon) for share in _SHARES])
-    alone = _count_variance(epsilon)
-
-    def variance(low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        d = np.abs(centre - (low + high) / 2) + (high - low) / 2
-        both = for_rank * d**2 + for_count * prior.square(centre)
-        return np.where(low == high, alone * prior.square(low), both)
-
-    return _search(SumKind.STAIRCASE, facts, prior, variance, np.array(_SHARES))
+    for_count = np.array([_count_variance((1 - s) * epsilon) for s in _SHARES])
+    d = np.abs(c - (low + high) / 2) + (high - low) / 2
+    grid = for_rank * d**2 + for_count * prior.square(c)
+    if facts.one_rank:
+        grid[:] = _count_variance(epsilon) * prior.square(np.array(low))
+    return _least(SumKind.STAIRCASE, grid, centres, shares)
 
 
-def predict_response(facts: SiteFacts, epsilon: float, prior: Prior) -> PredictedSums:
+def _predict_response(facts: RankFacts, epsilon: float, prior: Prior) -> Prediction:
     """Predict randomized response."""
-    around = facts.square_total - 2 * prior.mean * facts.rank_total
-    around = around + facts.size * (prior.mean**2 + prior.sd**2)
-    zero = np.zeros(facts.size.size)
-    variance = response_variance(epsilon) * around
-    return PredictedSums(SumKind.RESPONSE, variance, zero, zero)
+    around = facts.squares / 4 - prior.mean * facts.total
+    around += facts.size * (prior.mean**2 + prior.sd**2)
+    return response_variance(epsilon) * around, Option(SumKind.RESPONSE)
 
 
-Predictor: TypeAlias = Callable[[SiteFacts, float, Prior], PredictedSums]
 CANDIDATES: Final[Mapping[SumKind, Predictor]] = {
-    SumKind.ENDPOINT: predict_endpoint,
-    SumKind.SLACK: predict_slack,
-    SumKind.STAIRCASE: predict_staircase,
-    SumKind.RESPONSE: predict_response,
+    SumKind.ENDPOINT: _predict_endpoint,
+    SumKind.SLACK: _predict_slack,
+    SumKind.STAIRCASE: _predict_staircase,
+    SumKind.RESPONSE: _predict_response,
 }
 
 
-def choose(
-    sites: Sequence[RankFacts],
-    epsilon: float,
-    prior: Prior,
-    *,
-    among: Sequence[SumKind] = tuple(CANDIDATES),
-) -> list[Option]:
-    """Return the option with the least predicted error of each site with examples."""
-    if not sites:
-        return []
-    facts = SiteFacts.of(sites)
-    predictions = [CANDIDATES[kind](facts, epsilon, prior) for kind in among]
-    winners = np.argmin([p.variance for p in predictions], axis=0)
-    options = []
-    for i, winner in enumerate(winners.tolist()):
-        best = predictions[winner]
-        centre = round(2 * CENTRE_STEPS * float(best.centre[i]))
-        part = round(SHARE_STEPS * float(best.part[i]))
-        options.append(Option(best.kind, centre, part))
-    return options
+def predict(facts: RankFacts, epsilon: Fraction, *among: SumKind) -> Prediction:
+    """Return the least expected variance of S - cP among these, and its option."""
+    prior = Prior.wide(facts.examples)
+    predicted = (CANDIDATES[kind](facts, float(epsilon), prior) for kind in among)
+    return min(predicted, key=lambda one: one[0])
 
 
 def _slack_variance(
-    low: FloatArray,
-    high: FloatArray,
-    epsilon: float,
-    prior: Prior,
-    centre: FloatArray,
-    tau: FloatArray,
+    facts: RankFacts, epsilon: float, prior: Prior, centre: FloatArray, tau: FloatArray
 ) -> FloatArray:
     r"""Return the expected variance of S - cP for a random c, ranks as floats.
 
@@ -454,8 +379,8 @@ def _slack_variance(
     is :math:`(1 - x b_1) e_T + x\,e_2`: its variance is :math:`\frac{2}{\varepsilon^2}
     (E(1 - x b_1)^2\,d^2/(1-\tau)^2 + E x^2)`.
     """
-    one_rank = low == high
-    high = low + np.where(one_rank, 1.0, high - low)
+    low = facts.low / 2
+    high = low + 1.0 if facts.one_rank else facts.high / 2
     up, down = np.abs(high - centre), np.abs(centre - low)
     d, d_near = np.maximum(up, down), np.minimum(up, down)
     far, near = np.where(up >= down, high, low), np.where(up >= down, low, high)
@@ -464,39 +389,29 @@ def _slack_variance(
     beta = np.maximum(tau + slope * (centre - far), 1e-12)
     mean = (centre - prior.mean) / beta
     square = mean**2 + (prior.sd / beta) ** 2
-    rank_part = (1 - 2 * mean * slope + square * slope**2) * (d / (1 - tau)) ** 2
-    total = np.where(one_rank, prior.square(low), rank_part + square)
-    return 2 / epsilon**2 * total
+    total = (1 - 2 * mean * slope + square * slope**2) * (d / (1 - tau)) ** 2 + square
+    if facts.one_rank:
+        total[:] = prior.square(np.array(low))
+    variance: FloatArray = 2 / epsilon**2 * total
+    return variance
 
 
-def _search(
-    kind: SumKind,
-    facts: SiteFacts,
-    prior: Prior,
-    variance: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
-    parts: FloatVector,
-) -> PredictedSums:
-    """Try centres across the ranks and towards the prior, each with every part."""
-    best, centre, part = [], [], []
-    for start in range(0, facts.low.size, _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        low, high = facts.low[rows], facts.high[rows]
-        middle = (low + high) / 2
-        across = [low + place * (high - low) for place in _PLACES]
-        towards = [(prior.mean + pull * middle) / (1 + pull) for pull in _PULLS]
-        inside = [np.clip(place, low, high) for place in towards]
-        centres = np.stack([*across, *inside], axis=1)
-        grid = variance(
-            low[:, None, None], high[:, None, None], centres[:, :, None]
-        ).reshape(len(centres), -1)
-        winner = np.argmin(grid, axis=1)
-        sites = np.arange(len(centres))
-        best.append(grid[sites, winner])
-        centre.append(centres[sites, winner // parts.size])
-        part.append(parts[winner % parts.size])
-    return PredictedSums(
-        kind, np.concatenate(best), np.concatenate(centre), np.concatenate(part)
-    )
+def _centres(facts: RankFacts, prior: Prior) -> FloatVector:
+    """Return centres to try: across the ranks, and towards the prior."""
+    low, high = facts.low / 2, facts.high / 2
+    across = [low + place * (high - low) for place in _PLACES]
+    middle = (low + high) / 2
+    towards = [(prior.mean + pull * middle) / (1 + pull) for pull in _PULLS]
+    return np.array([*across, *np.clip(towards, low, high)])
+
+
+def _least(
+    kind: SumKind, grid: FloatArray, centres: FloatVector, parts: FloatVector
+) -> Prediction:
+    """Return the least variance of a grid, and the option of its centre and part."""
+    i, j = divmod(int(np.argmin(grid)), parts.size)
+    centre = round(2 * CENTRE_STEPS * float(centres[i]))
+    return float(grid[i, j]), Option(kind, centre, round(SHARE_STEPS * float(parts[j])))
 
 
 @lru_cache(maxsize=256)
@@ -509,27 +424,23 @@ def _relative_variance(epsilon: float) -> float:
 
 def _count_variance(epsilon: float) -> float:
     """Return the variance of discrete Laplace noise of scale 1/epsilon."""
-    return LaplaceSumNoise(1 / Fraction(epsilon)).variance
+    return 2.0 * response_variance(epsilon)
 
 
-def _chosen(
-    *kinds: SumKind,
-) -> Callable[[Sequence[RankFacts], LabelLoss, Fraction], list[Option]]:
-    def options(
-        sites: Sequence[RankFacts], budget: LabelLoss, share: Fraction
-    ) -> list[Option]:
+def _choosing(*among: SumKind, rows: RowsOfAnOption | None = None) -> RankMechanism:
+    def option(facts: RankFacts, budget: LabelLoss, share: Fraction) -> Option:
         del share
-        prior = Prior.wide(sites[0].examples if sites else 0)
-        return choose(sites, float(budget.epsilon), prior, among=kinds)
+        return predict(facts, budget.epsilon, *among)[1]
 
-    return options
+    return RankMechanism(frozenset(among), option, rows)
 
 
-ENDPOINT: Final = fixed(SumKind.ENDPOINT, _endpoint_rows, gaussian=True)
-SLACK: Final = RankMechanism(
-    frozenset((SumKind.SLACK,)), _chosen(SumKind.SLACK), _slack_rows
+ENDPOINT: Final = RankMechanism(
+    frozenset({SumKind.ENDPOINT}),
+    lambda *_: Option(SumKind.ENDPOINT),
+    _endpoint_rows,
+    gaussian=True,
 )
-STAIRCASE: Final = RankMechanism(
-    frozenset((SumKind.STAIRCASE,)), _chosen(SumKind.STAIRCASE), _staircase_rows
-)
-CHOICE: Final = RankMechanism(frozenset(CANDIDATES), _chosen(*CANDIDATES))
+SLACK: Final = _choosing(SumKind.SLACK, rows=_slack_rows)
+STAIRCASE: Final = _choosing(SumKind.STAIRCASE, rows=_staircase_rows)
+CHOICE: Final = _choosing(*CANDIDATES)

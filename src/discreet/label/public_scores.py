@@ -29,10 +29,10 @@ ratios alone. Every input is public.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -124,7 +124,6 @@ class PublicScores:
         return lone, counts.size - lone
 
 
-CountMechanism: TypeAlias = Literal["response", "binned"]
 _BINS: Final = (16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
 """Numbers of bins that errors are predicted for."""
 _FEWEST_OF_FLIPS: Final = 64
@@ -142,69 +141,51 @@ _NOISE, _WALK, _BEND = 0.43, 0.31, 0.08
 class PredictedCurve:
     """A way to release the labels, and the error of the ROC curve it would have."""
 
-    mechanism: CountMechanism
+    mechanism: str
     rule: EdgeRule
     error: float
 
 
-def predict_response(
-    public: PublicScores, epsilon: float, *, prevalence: float | None = None
-) -> PredictedCurve:
-    """Predict randomized response, in as few bins as lose hardly anything.
-
-    Finer bins would not be noisier together, but each would hold nothing but noise:
-    slopes, bands and calibration are estimated better from fewer.
-    """
-    variance = response_variance(epsilon) * public.examples
-    predicted = _predictions(
-        "response", public, prevalence, lambda _: variance, fewest=_FEWEST_OF_FLIPS
-    )
-    least = min(p.error for p in predicted)
-    return next(p for p in predicted if p.error <= _CLOSE * least)
-
-
-def predict_binned(
-    public: PublicScores, epsilon: float, *, prevalence: float | None = None
-) -> PredictedCurve:
-    """Predict binned positives with the best number of bins."""
-
-    def variance(edges: Edges) -> float:
-        lone, crowded = public.occupied(edges)
-        return response_variance(epsilon) * (lone + 2 * crowded)
-
-    predicted = _predictions("binned", public, prevalence, variance)
-    return min(predicted, key=lambda p: p.error)
-
-
-def predict_best(
-    public: PublicScores, epsilon: float, *, prevalence: float | None = None
-) -> PredictedCurve:
-    """Return the better of both; flips, which can be reused, where it hardly matters."""
-    response = predict_response(public, epsilon, prevalence=prevalence)
-    binned = predict_binned(public, epsilon, prevalence=prevalence)
-    return binned if _WORTH * binned.error < response.error else response
-
-
-def _predictions(
-    mechanism: CountMechanism,
+def predict_curve(
     public: PublicScores,
-    prevalence: float | None,
-    variance: Callable[[Edges], float],
+    epsilon: float,
+    mechanism: str,
     *,
-    fewest: int = 1,
-) -> list[PredictedCurve]:
-    """Predict the area between the estimated and the true ROC curve, by bins."""
+    prevalence: float | None = None,
+) -> PredictedCurve:
+    """Predict the area between the estimated and the true ROC curve.
+
+    Args:
+        public: the scores of all sites.
+        epsilon: the loss.
+        mechanism: ``binned`` in the best number of bins; ``response`` in as few as lose
+            hardly anything, because finer bins each hold nothing but noise: slopes,
+            bands and calibration are estimated better from fewer. ``curves`` is the
+            better of both, and flips, which can be reused, where it hardly matters.
+        prevalence: public: roughly which share of the examples is positive.
+    """
+    if mechanism == "curves":
+        response, binned = (
+            predict_curve(public, epsilon, each, prevalence=prevalence)
+            for each in ("response", "binned")
+        )
+        return binned if _WORTH * binned.error < response.error else response
+    flips = mechanism == "response"
     share = _PREVALENCE if prevalence is None else min(prevalence, 1 - prevalence)
     minority = max(share * public.examples, 1.0)
     predicted = []
-    for bins in (b for b in _BINS if b >= fewest):
+    for bins in (b for b in _BINS if not flips or b >= _FEWEST_OF_FLIPS):
         rule = public.rule(bins)
         edges = Edges.realise(rule, public.range)
-        error = _NOISE * math.sqrt(variance(edges)) / minority
+        lone, crowded = (public.examples, 0) if flips else public.occupied(edges)
+        variance = response_variance(epsilon) * (lone + 2 * crowded)
+        error = _NOISE * math.sqrt(variance) / minority
         if not edges.atoms:
             walk = _WALK / math.sqrt(minority * len(edges))
             error = math.hypot(error, walk, _BEND / len(edges) ** 2)
         predicted.append(PredictedCurve(mechanism, rule, error))
         if edges.atoms:  # more bins are the same bins
             break
-    return predicted
+    best = min(predicted, key=lambda p: p.error)
+    close = _CLOSE * best.error if flips else best.error
+    return next(p for p in predicted if p.error <= close)

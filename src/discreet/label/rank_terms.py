@@ -1,24 +1,34 @@
-"""The terms of a rank-sum evaluation, its claim, and the vector that it reveals.
+"""The terms of a rank-sum evaluation, its messages, and the vector that it reveals.
 
 A result is made from a plan and its releases alone. So the revealed vector holds,
 beside each site's released integers, the public facts without which nobody could
 decode them: the site's option, and six numbers of its ranks. ``read`` gives the AUC.
+
+Before that vector is revealed, three messages travel, each the body of a session
+message, which names the plan, the session and the site:
+
+    site                                    coordinator
+    ----                                    -----------
+                        <- (invitation) <-
+                        -> Scores       ->  shuffled; the site keeps the order
+                        <- RanksMessage <-  in the order of the scores
+                        -> RankAnswer   ->  each site's own; not under a secure sum
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from fractions import Fraction
-from typing import Final, NoReturn
+from typing import Annotated, ClassVar, Final, NoReturn
 
 import numpy as np
 
-from discreet.arrays import IntVector
-from discreet.codec.parsing import Amount, decimal_text, exact
+from discreet.arrays import FloatVector, IntVector
+from discreet.codec.messages import Array, BinaryMessage, FieldCodec, Nested, Reader
+from discreet.codec.parsing import decimal_text
 from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError, ReleaseError
 from discreet.estimate.estimate import Estimate
@@ -26,6 +36,7 @@ from discreet.label.mechanisms import Option, SumKind, build, mechanism_named
 from discreet.label.ranks import (
     RankFacts,
     RankTotals,
+    SiteRanks,
     TotalsCovariance,
     add_covariances,
     add_totals,
@@ -33,12 +44,11 @@ from discreet.label.ranks import (
 )
 from discreet.label.released_sums import LabelLoss, SummedEndpoint
 from discreet.privacy.claim import Claim, Setting, Trust
-from discreet.privacy.loss import ApproxDP, Loss, PureDP, loss_of
+from discreet.privacy.loss import ApproxDP, Loss, PureDP
 from discreet.privacy.unit import LABEL
 from discreet.statistic.protocol import Statistic
-from discreet.statistic.rank_sums import RANK_MECHANISMS, RankAggregation, RankSums
+from discreet.statistic.rank_sums import RANK_MECHANISMS, RESPONSES, RankSums
 
-_VERSION: Final = 1
 _MIN_EPSILON: Final = Fraction(1, 100)
 AGAIN: Final = ("a further model on the same labels is charged again",)
 KEPT_FLIPS: Final = (
@@ -52,44 +62,36 @@ class RankSumTerms:
     """An evaluation of the AUC by rank sums, under label privacy.
 
     Args:
-        epsilon: the loss for one flipped label; a decimal is taken as written.
-        delta: above 0 for Gaussian noise.
-        mechanism: what each site releases; see ``RankSums``.
-        share: alpha or beta of the mechanisms that split their budget by hand.
-        aggregation: ``plain``, each site's sums on their own; or ``secagg``, only the
-            sum of all sites' endpoint sums is revealed, with noise added once.
-        colluders: under ``secagg``, how many sites may tell the coordinator their
-            noise.
+        sums: what is taken of the ranks.
+        budget: the loss for one flipped label.
+        colluders: where only the sum of all sites is revealed, how many sites may tell
+            the coordinator their noise.
     """
 
-    epsilon: Amount
-    delta: Amount = 0
-    mechanism: str = "choice"
-    share: Amount = Fraction(1, 2)
-    aggregation: RankAggregation = "plain"
+    sums: RankSums
+    budget: LabelLoss
     colluders: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta", "share"):
-            object.__setattr__(self, name, exact(getattr(self, name), name=name))
+        mechanism = self.sums.mechanism
         if self.budget.epsilon < _MIN_EPSILON:
             raise PlanError(
                 f"rank sums need an epsilon of at least {decimal_text(_MIN_EPSILON)}: "
                 "below it no AUC is left, and the noise is too large to be drawn"
             )
-        RankSums(self.mechanism, self.share, self.aggregation)  # checks these three
-        if self.delta and not mechanism_named(self.mechanism).gaussian:
+        approximate = isinstance(self.budget, ApproxDP)
+        if approximate and not mechanism_named(mechanism).gaussian:
             able = [n for n in RANK_MECHANISMS if mechanism_named(n).gaussian]
             raise PlanError(
                 f"delta is for Gaussian noise: {', '.join(sorted(able))}; "
-                f"omit it for {self.mechanism}"
+                f"omit it for {mechanism}"
             )
-        if self.colluders < 0 or (self.colluders and self.aggregation == "plain"):
+        if self.colluders < 0 or (self.colluders and not self.summed):
             raise PlanError(
                 "colluders are for secure aggregation, and not negative: plain "
                 "messages are private on their own"
             )
-        if self.aggregation == "secagg" and self.delta:
+        if self.summed and approximate:
             raise PlanError("secure aggregation adds Laplace noise: omit delta")
 
     @classmethod
@@ -97,78 +99,50 @@ class RankSumTerms:
         """Take the terms out of a plan: its statistic, its loss, its cohort."""
         if not isinstance(sums, RankSums) or not isinstance(loss, PureDP | ApproxDP):
             raise PlanError("this plan takes no rank sums at a finite loss")
-        delta = loss.delta if isinstance(loss, ApproxDP) else 0
-        colluding = colluders if sums.aggregation == "secagg" else 0
-        return cls(
-            loss.epsilon, delta, sums.mechanism, sums.share, sums.aggregation, colluding
-        )
+        return cls(sums, loss, colluders if sums.aggregation == "secagg" else 0)
 
     @property
-    def budget(self) -> LabelLoss:
-        """The loss for one flipped label."""
-        return loss_of(self.epsilon, self.delta)
+    def summed(self) -> bool:
+        """Whether one sum over all sites is revealed, and not each site's own."""
+        return self.sums.aggregation == "secagg"
 
     @property
     def pure(self) -> PureDP:
         """The loss where there is no delta."""
-        return PureDP(exact(self.epsilon))
-
-    @property
-    def rank_share(self) -> Fraction:
-        """Alpha or beta, exactly."""
-        return exact(self.share)
+        return PureDP(self.budget.epsilon)
 
     @property
     def keeps_flips(self) -> bool:
         """Whether labels are flipped once, for any number of models."""
-        return self.mechanism in ("response", "response-labels")
-
-    def canonical(self) -> bytes:
-        """Return the terms as sorted JSON with exact decimals: one text for one."""
-        fields = {
-            "aggregation": self.aggregation,
-            "colluders": self.colluders,
-            "delta": decimal_text(exact(self.delta)),
-            "epsilon": decimal_text(exact(self.epsilon)),
-            "mechanism": self.mechanism,
-            "share": decimal_text(exact(self.share)),
-            "statistic": "rank sums",
-            "version": _VERSION,
-        }
-        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-
-    def digest(self) -> bytes:
-        """Return the hash that names the terms."""
-        return hashlib.sha256(self.canonical()).digest()
+        return self.sums.mechanism in RESPONSES
 
     @property
     def discloses(self) -> tuple[str, str]:
         """What the coordinator sees."""
-        if self.aggregation == "secagg":
+        if self.summed:
             sent = "two noisy sums over all sites"
-        elif self.mechanism == "response-labels":
+        elif self.sums.mechanism == "response-labels":
             sent = "each site's flipped labels"
         else:
             sent = "two noisy sums of each site, or one"
         return "every score, in no telling order, and each site's size", sent
 
     def claim(self, setting: Setting) -> Claim:
-        """Return what an evaluation under these terms promises."""
-        summed = self.aggregation == "secagg"
+        """Return what an evaluation by a secure sum under these terms promises."""
         told = f"at most {self.colluders} sites tell the coordinator their noise"
         return Claim(
             LABEL,
             self.budget,
-            Trust.SUM_ONLY if summed else Trust.LABELS_ONLY,
-            computational=summed or self.keeps_flips,
+            Trust.SUM_ONLY,
+            computational=True,
             setting=setting,
             discloses=self.discloses,
             not_protected=(
                 "what a good score says about a label by itself",
                 "malicious sites, which may send false data",
-                *(KEPT_FLIPS if self.keeps_flips else AGAIN),
+                *AGAIN,
             ),
-            assumes=(told,) if summed else (),
+            assumes=(told,),
         )
 
 
@@ -302,11 +276,10 @@ def read(terms: RankSumTerms, total: IntVector) -> RankFit:
     if total.ndim != 1 or total.size < _HEAD:
         raise ReleaseError("revealed rank sums start with three numbers")
     form, examples, count, *rest = total.tolist()
-    summed = terms.aggregation == "secagg"
-    wanted = 2 if summed else _ROW * count
-    if form != (_SUMMED if summed else _EACH) or len(rest) != wanted or count < 1:
+    wanted = 2 if terms.summed else _ROW * count
+    if form != (_SUMMED if terms.summed else _EACH) or len(rest) != wanted or count < 1:
         raise ReleaseError("the revealed vector is not one of rank sums on these terms")
-    if summed:
+    if terms.summed:
         try:
             endpoint = SummedEndpoint(examples, terms.pure, count - terms.colluders)
         except PlanError as error:
@@ -327,3 +300,89 @@ def read(terms: RankSumTerms, total: IntVector) -> RankFit:
         count,
         dict(sorted(Counter(site.option.kind for site in sites).items())),
     )
+
+
+class RankMessageTag(IntEnum):
+    """The second byte of every message; secure aggregation has the low ones."""
+
+    SCORES = 66
+    RANKS = 67
+    ANSWER = 68
+    ORDER = 69
+
+
+class _ScoreCodec(Array):
+    """Finite scores; a negative zero is written as zero."""
+
+    def write(self, value: FloatVector) -> bytes:
+        return super().write(value + 0.0)
+
+    def read(self, reader: Reader) -> FloatVector:
+        scores: FloatVector = super().read(reader)
+        if not np.isfinite(scores).all():
+            raise reader.error("holds values that are not finite")
+        if np.any(np.signbit(scores) & (scores == 0)):
+            raise reader.error("holds a negative zero")
+        return scores
+
+
+class _OrderCodec(Array):
+    """A permutation of 0, 1, ..., n - 1."""
+
+    def read(self, reader: Reader) -> IntVector:
+        order: IntVector = super().read(reader).astype(np.int64)
+        if not np.array_equal(np.sort(order), np.arange(order.size)):
+            raise reader.error("does not hold an order of the scores")
+        return order
+
+
+class _RankCodec(FieldCodec):
+    """The number of all examples, and a site's doubled ranks among them."""
+
+    def write(self, value: SiteRanks) -> bytes:
+        return value.examples.to_bytes(4, "big") + Array(">u4").write(value.doubled)
+
+    def read(self, reader: Reader) -> SiteRanks:
+        examples = reader.number()
+        doubled = Array(">u4").read(reader).astype(np.int64)
+        try:
+            return SiteRanks(doubled, examples)
+        except InputError as error:
+            raise reader.error(f"cannot be: {error}") from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores(BinaryMessage):
+    """Site to coordinator: its scores in an order that only the site knows."""
+
+    tag: ClassVar = RankMessageTag.SCORES
+    called: ClassVar = "a message of scores"
+    scores: Annotated[FloatVector, _ScoreCodec(">f8")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RanksMessage(BinaryMessage):
+    """Coordinator to site: the doubled midranks of its scores, among all."""
+
+    tag: ClassVar = RankMessageTag.RANKS
+    called: ClassVar = "a message of ranks"
+    ranks: Annotated[SiteRanks, _RankCodec()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankAnswer(BinaryMessage):
+    """Site to coordinator: its option, which is public, and the protected integers."""
+
+    tag: ClassVar = RankMessageTag.ANSWER
+    called: ClassVar = "an answer"
+    option: Annotated[Option, Nested(Option)]
+    released: Annotated[IntVector, Array(">i8")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SentOrder(BinaryMessage):
+    """What a site keeps between its two steps: secret, it says whose a score is."""
+
+    tag: ClassVar = RankMessageTag.ORDER
+    called: ClassVar = "the saved state"
+    order: Annotated[IntVector, _OrderCodec(">u4")]

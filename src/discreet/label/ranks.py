@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -154,12 +154,11 @@ def rank_sites(scores: Sequence[FloatVector]) -> list[SiteRanks]:
     return [SiteRanks(piece, pooled.size) for piece in pieces[: len(sizes)]]
 
 
-@dataclass(frozen=True, slots=True)
-class RankTotals:
+class RankTotals(NamedTuple):
     """The positives' rank sum S and their number P: exact, or an estimate."""
 
-    rank_sum: float
-    positives: float
+    rank_sum: float = 0.0
+    positives: float = 0.0
 
     def auc(self, examples: int) -> float:
         """Return the AUC; NaN where one class is empty."""
@@ -169,8 +168,7 @@ class RankTotals:
         return (self.rank_sum - p * (p - 1) / 2) / (p * n)
 
 
-@dataclass(frozen=True, slots=True)
-class TotalsCovariance:
+class TotalsCovariance(NamedTuple):
     """The covariance of the noise in an estimate of (S, P)."""
 
     rank_sum: float = 0.0
@@ -188,21 +186,12 @@ _EXACT: Final = TotalsCovariance()
 
 def add_totals(parts: Iterable[RankTotals]) -> RankTotals:
     """Add the sites' sums, exactly rounded."""
-    listed = list(parts)
-    return RankTotals(
-        math.fsum(part.rank_sum for part in listed),
-        math.fsum(part.positives for part in listed),
-    )
+    return RankTotals(*map(math.fsum, zip(*parts, strict=True)))
 
 
 def add_covariances(parts: Iterable[TotalsCovariance]) -> TotalsCovariance:
-    """Add the covariances of independent noises."""
-    listed = list(parts)
-    return TotalsCovariance(
-        math.fsum(part.rank_sum for part in listed),
-        math.fsum(part.cross for part in listed),
-        math.fsum(part.positives for part in listed),
-    )
+    """Add the covariances of independent noises, exactly rounded."""
+    return TotalsCovariance(*map(math.fsum, zip(*parts, strict=True)))
 
 
 def centre_of(positives: float, negatives: float, auc: float) -> float:

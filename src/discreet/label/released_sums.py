@@ -134,7 +134,7 @@ class LinearSums:
     ) -> IntVector:
         """Return the sums with noise."""
         secret = stretched(entropy)
-        noise = [row.noise.draw(secret) for row in self.rows]
+        noise = [int(row.noise.draws(1, secret)[0]) for row in self.rows]
         return self.exact(labels, ranks) + np.array(noise, dtype=np.int64)
 
     @cached_property

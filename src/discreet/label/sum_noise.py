@@ -84,12 +84,8 @@ class LaplaceSumNoise:
         """Return the epsilon spent when the sum moves by a distance."""
         return Fraction(abs(distance) * self.scale.denominator, self.scale.numerator)
 
-    def draw(self, entropy: Entropy) -> int:
-        """Draw once, with secret bytes."""
-        return int(self.draws(1, entropy)[0])
-
     def draws(self, size: int, entropy: Entropy) -> IntVector:
-        """Draw several times, with secret bytes."""
+        """Draw so many times, with secret bytes."""
         return discrete_laplace(self.scale, size, entropy)
 
 
@@ -108,8 +104,12 @@ class GaussianSumNoise:
         """The variance; for sigma above 1 it is the parameter to ten digits."""
         return float(self.sigma_squared)
 
-    def draw(self, entropy: Entropy) -> int:
-        r"""Draw once, with secret bytes and integers of any size.
+    def draws(self, size: int, entropy: Entropy) -> IntVector:
+        """Draw so many times, with secret bytes."""
+        return np.array([self._draw(entropy) for _ in range(size)], dtype=np.int64)
+
+    def _draw(self, entropy: Entropy) -> int:
+        r"""Draw once, with integers of any size.
 
         Algorithm 3 of Canonne, Kamath and Steinke (2020): discrete Laplace noise Y
         of scale t, t the integer above sigma, is kept with probability
@@ -234,10 +234,6 @@ class StaircaseSumNoise:
     def loss(self, distance: int) -> Fraction:
         """Return the epsilon spent when the sum moves by a distance."""
         return self.epsilon * -(-abs(distance) // self.step)
-
-    def draw(self, entropy: Entropy) -> int:
-        """Draw once, with secret bytes; see ``draws``."""
-        return int(self.draws(1, entropy)[0])
 
     def draws(self, size: int, entropy: Entropy) -> IntVector:
         r"""Draw by rejection, with integers only.

@@ -13,12 +13,7 @@ from discreet.data.examples import Examples
 from discreet.errors import PlanError
 from discreet.estimate.curves import Interpolation
 from discreet.estimate.fit import Estimator
-from discreet.label.public_scores import (
-    PublicScores,
-    predict_best,
-    predict_binned,
-    predict_response,
-)
+from discreet.label.public_scores import PublicScores, predict_curve
 from discreet.label.rank_terms import AGAIN, KEPT_FLIPS, RankedNoise, RankSumTerms
 from discreet.noise.binned_positives import BinnedPositives
 from discreet.noise.mechanism import Mechanism
@@ -269,17 +264,13 @@ def plan_curves(
         prevalence: public: roughly which share of the examples is positive.
         model: which classifier is measured.
     """
-    way = {
-        "response": predict_response,
-        "binned": predict_binned,
-        "curves": predict_best,
-    }.get(privacy.mechanism)
-    if way is None:
+    if not privacy.needs_edges:
         raise PlanError(
             f"the label mechanism {privacy.mechanism} gives the AUC alone; use "
             "LabelDP(mechanism='curves')"
         )
-    chosen = way(public, float(exact(privacy.epsilon)), prevalence=prevalence)
+    epsilon = float(exact(privacy.epsilon))
+    chosen = predict_curve(public, epsilon, privacy.mechanism, prevalence=prevalence)
     return recommend(
         PublicFacts(public.examples, prevalence, public.range),
         replace(privacy, mechanism=chosen.mechanism),

@@ -47,7 +47,7 @@ from discreet.mpc.transport import (
     MemberIdentity,
     PeerFailedError,
     SessionFailedError,
-    connect_all,
+    connected,
 )
 from discreet.privacy.account import Account, Permit
 from discreet.session.policy import Policy, PolicyError
@@ -152,22 +152,19 @@ def send_packages(
     context = identity.client_context()
 
     async def send() -> None:
-        channels = await connect_all(session, context, seconds=timeout)
-        report(f"{identity.name}: connected to {len(channels)} parties")
-        try:
+        async with connected(session, context, seconds=timeout) as channels:
+            report(f"{identity.name}: connected to {len(channels)} parties")
             leaving()
-            async with asyncio.timeout(timeout):
-                for channel, package in zip(channels, packages, strict=True):
-                    await channel.send(FrameTag.SHARES, package)
-                for channel in channels:
-                    await _accepted(channel)
-        except TimeoutError:
-            raise SessionFailedError(
-                f"the parties did not accept the shares within {timeout:g} s"
-            ) from None
-        finally:
-            for channel in channels:
-                await channel.close()
+            try:
+                async with asyncio.timeout(timeout):
+                    for channel, package in zip(channels, packages, strict=True):
+                        await channel.send(FrameTag.SHARES, package)
+                    for channel in channels:
+                        await _accepted(channel)
+            except TimeoutError:
+                raise SessionFailedError(
+                    f"the parties did not accept the shares within {timeout:g} s"
+                ) from None
         sent = sum(len(package) for package in packages)
         report(f"{identity.name}: three parties accepted {sent:,} bytes of shares")
 
@@ -196,25 +193,24 @@ def collect(
     context = identity.client_context()
 
     async def ask_all() -> list[ResultShare]:
-        channels = await connect_all(session, context, seconds=timeout)
-        tasks = [
-            asyncio.create_task(_ask(session, channel, timeout, report))
-            for channel in channels
-        ]
-        try:
-            results = await asyncio.gather(*tasks)
-            check(session, results)
-            for channel in channels:
-                await channel.send(FrameTag.ACCEPTED)
-        except DiscreetError as err:
-            await _stop(tasks)
-            for channel in channels:
-                await channel.fail(str(err))
-            raise
-        finally:
-            await _stop(tasks)
-            for channel in channels:
-                await channel.close()
+        failure: DiscreetError | None = None
+        async with connected(session, context, seconds=timeout) as channels:
+            asking = (_ask(session, channel, timeout, report) for channel in channels)
+            tasks = [asyncio.create_task(work) for work in asking]
+            try:
+                results = await asyncio.gather(*tasks)
+                check(session, results)
+                for channel in channels:
+                    await channel.send(FrameTag.ACCEPTED)
+            except DiscreetError as err:
+                failure = err
+                raise
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                for channel in channels:
+                    await channel.close(failure)
         return results
 
     return asyncio.run(ask_all())
@@ -238,12 +234,6 @@ async def _ask(
         if frame.sentence != heard:
             heard = frame.sentence
             report(f"{channel.name}: {heard}")
-
-
-async def _stop(tasks: Sequence[asyncio.Task[ResultShare]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def check(session: MpcSession, results: Sequence[ResultShare]) -> None:

@@ -43,7 +43,6 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -51,16 +50,17 @@ import numpy as np
 from discreet.errors import DiscreetError
 from discreet.failures import guard, record
 from discreet.mpc.engine import read_traffic, runtime_config
-from discreet.mpc.program import OUTPUT, SETTINGS, Program, forget_tables
+from discreet.mpc.program import OUTPUT, SETTINGS, Program, kept_tables
 from discreet.mpc.session import MpcSession
 from discreet.mpc.shares import PARTIES, Package, Pairs
 from discreet.mpc.transport import (
     EXIT_SESSION,
-    Alarm,
     MemberIdentity,
+    PartyRun,
     SessionFailedError,
 )
 from discreet.optional import load
+from discreet.secret_files import SecretFileError, write_secret
 
 BEAT_SECONDS: Final = 0.5
 MAX_LINE: Final = 2**20
@@ -82,31 +82,22 @@ class Watchdog:
     the context is left, the process is killed.
     """
 
-    def __init__(
-        self,
-        session: MpcSession,
-        party: int,
-        identity: MemberIdentity,
-        alarm: Alarm,
-        *,
-        timeout: float,
-        executable: Path | None = None,
-    ) -> None:
+    def __init__(self, run: PartyRun, executable: Path | None = None) -> None:
         self._order = {
-            "session": session.to_toml(),
-            "party": party,
-            "name": identity.name,
-            "folder": str(identity.certificate.parent),
-            "timeout": timeout,
+            "session": run.session.to_toml(),
+            "party": run.party,
+            "name": run.identity.name,
+            "folder": str(run.identity.certificate.parent),
+            "timeout": run.timeout,
             "executable": None if executable is None else str(executable.resolve()),
         }
         loop = asyncio.get_running_loop()
         self._events: dict[str, asyncio.Future[EngineEvent]] = {
             kind: loop.create_future() for kind in ("compiled", "connected", "result")
         }
-        self._name = identity.name
-        self._alarm = alarm
-        self._timeout = timeout
+        self._name = run.identity.name
+        self._alarm = run.alarm
+        self._timeout = run.timeout
 
     async def __aenter__(self) -> Self:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __aexit__
@@ -123,12 +114,7 @@ class Watchdog:
         self._listener = asyncio.create_task(self._listen())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._listener.cancel()
         await asyncio.gather(self._listener, return_exceptions=True)
         if self._process.returncode is None:
@@ -317,7 +303,7 @@ def _hand_over(
         runtime.set_var(name, public.make_shares(values, visible)[party])
     for name, pairs in inputs.items():
         runtime.set_var(name, native_share(pairs))
-    forget_tables()
+    kept_tables.cache_clear()
 
 
 def native_share(pairs: Pairs) -> Any:
@@ -385,7 +371,7 @@ def executable_of(program: Program, folder: Path | None) -> bytes:
             path.touch()
             return kept
     compiled = program.compile()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, SecretFileError):
         _keep(path, compiled)
     return compiled
 
@@ -412,14 +398,7 @@ def _name_of(program: Program) -> str:
 def _keep(path: Path, executable: bytes) -> None:
     """Write the file whole or not at all, and delete those that were used longest ago."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(hashlib.sha256(executable).digest() + executable)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_secret(path, hashlib.sha256(executable).digest() + executable, over=True)
     kept = sorted(path.parent.iterdir(), key=lambda p: p.stat().st_mtime)
     for old in kept[:-MOST_KEPT]:
         old.unlink(missing_ok=True)

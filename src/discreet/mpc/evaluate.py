@@ -29,17 +29,14 @@ from scipy.special import k1
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.curator.private_estimate import (
-    AucSampling,
     PrivateEstimate,
-    ReleasedScalar,
-    private_estimate,
-    too_little,
-    weighted_count_errors,
+    auc_sampling,
+    weighted_count_estimate,
 )
-from discreet.curator.weighted_count import WeightedCount, pair_count_weights
+from discreet.curator.weighted_count import pair_count_weights
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy, Seeded
-from discreet.errors import InputError, PlanError, ReleaseError
+from discreet.errors import InputError, ReleaseError
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import ScalarFit
 from discreet.estimate.intervals import AreaShape, ProportionShape, Shape
@@ -168,7 +165,7 @@ def estimates(
     total = one_release(releases, plan.digest(), 1).total
     program = Program.of(plan, [shared_rows(plan.rounds).rows])
     if program.noise is not None:
-        return {"auc": NoisyPair.of(program, total).estimate(claim)}
+        return {"auc": noisy_auc(program.noise, total, claim)}
     areas = program.areas(total)
     sums = DeLongSums.of(program, total)
     declared = None if program.model.hide_sizes else plan.facts.prevalence
@@ -275,49 +272,22 @@ class DeLongSums:
         return max(float(above / (p * (p - 1)) + below / (n * (n - 1))), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class NoisyPair:
-    """What a noisy program reveals: Q and G of ``PartyNoise``, with noise."""
+def noisy_auc(noise: PartyNoise, pair: IntVector, claim: Claim) -> PrivateEstimate:
+    """Return the AUC of a revealed pair, Q and G of ``PartyNoise``, with its errors.
 
-    balance: int
-    code: int
-    noise: PartyNoise
-
-    @classmethod
-    def of(cls, program: Program, values: IntVector) -> NoisyPair:
-        """Read revealed integers, which must belong to a noisy program."""
-        if program.noise is None:
-            raise PlanError("this program reveals exact areas, not a noisy pair")
-        if values.shape != (2,):
-            raise InputError("a noisy result has two integers")
-        return cls(int(values[0]), int(values[1]), program.noise)
-
-    @property
-    def positives(self) -> float:
-        """The number of positives that the revealed code stands for."""
-        weights = pair_count_weights(self.noise.rows)
-        return float(weights.counts_of(np.array([float(self.code)]))[0])
-
-    def estimate(self, claim: Claim) -> PrivateEstimate:
-        """Return the AUC with its errors, or a refusal if noise hides it."""
-        value, errors = self.value_and_errors()
-        positives, rows = self.positives, self.noise.rows
-        return private_estimate(
-            ReleasedScalar(value, errors, AucSampling(positives, rows - positives)),
-            claim=claim,
-            mechanism="pair-count, shares of discrete Laplace noise on two integers",
-            positives=positives,
-            refusal=too_little(float(self.noise.epsilon), positives, rows),
-        )
-
-    def value_and_errors(self) -> tuple[float, FloatVector]:
-        """Return the value before it is cut to 0 .. 1, and equally likely errors."""
-        scale = self.noise.noise().scale
-        return weighted_count_errors(
-            WeightedCount(self.balance, self.code, Fraction(scale)),
-            pair_count_weights(self.noise.rows),
-            scale * _likely_noise(),
-        )
+    Where noise hides it, it is refused.
+    """
+    if pair.shape != (2,):
+        raise InputError("a noisy result has two integers")
+    return weighted_count_estimate(
+        pair,
+        pair_count_weights(noise.rows),
+        noise.noise().scale * _likely_noise(),
+        epsilon=noise.epsilon,
+        sampling=auc_sampling,
+        claim=claim,
+        mechanism="pair-count, shares of discrete Laplace noise on two integers",
+    )
 
 
 @cache

@@ -24,7 +24,6 @@ import json
 import math
 import signal
 import ssl
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,18 +55,17 @@ from discreet.mpc.shares import (
     PackageKind,
 )
 from discreet.mpc.transport import (
-    Alarm,
     Channel,
     FrameTag,
     HungUpError,
     MemberIdentity,
+    PartyLog,
+    PartyRun,
     PeerFailedError,
     SessionFailedError,
     peer_name,
 )
 
-REPORT_SECONDS: Final = 5.0
-"""Between two lines about a long phase."""
 COSTS: Final = (
     *("bytes_sent", "share_bytes", "messages", "memory_bytes"),
     *("compute_seconds", "cpu_seconds", "compile_seconds"),
@@ -117,60 +115,16 @@ def _is_amount(value: object) -> bool:
     return known and 0 <= value <= _MOST_OF_A_COST  # type: ignore[operator]
 
 
-class PartyLog:
-    """The phase of a party: told to its operator, its peers and the analyst."""
-
-    def __init__(self, name: str, rows: int, report: Callable[[str], None]) -> None:
-        self._name = name
-        self._rows = rows
-        self._report = report
-        self._started = time.monotonic()
-        self._phase = "starting"
-
-    @property
-    def seconds(self) -> float:
-        """Time since the start."""
-        return time.monotonic() - self._started
-
-    def enter(self, phase: str) -> None:
-        """Go on to a phase."""
-        self._phase = phase
-        self.write(self.line())
-
-    def write(self, text: str) -> None:
-        """Report a line with the time since the start."""
-        self._report(f"{self._name} {self.seconds:7.1f} s  {text}")
-
-    def line(self) -> str:
-        """Return the phase and the rows."""
-        return f"{self._phase}, {self._rows:,} rows"
-
-    async def repeat(self) -> None:
-        """Report the phase now and then, until cancelled."""
-        while True:
-            await asyncio.sleep(REPORT_SECONDS)
-            self.write(self.line())
-
-
 class Intake:
     """Takes the calls of owners, the analyst and other parties."""
 
-    def __init__(
-        self,
-        session: MpcSession,
-        party: int,
-        peers: Peers,
-        alarm: Alarm,
-        log: PartyLog,
-        *,
-        timeout: float,
-    ) -> None:
-        self._session = session
-        self._party = party
+    def __init__(self, run: PartyRun, peers: Peers) -> None:
+        self._session = run.session
+        self._party = run.party
         self._peers = peers
-        self._alarm = alarm
-        self._timeout = timeout
-        self._log = log
+        self._alarm = run.alarm
+        self._timeout = run.timeout
+        self._log = run.log
         self._shares: dict[int, Package] = {}
         self._complete = asyncio.Event()
         self._analyst: asyncio.Future[Channel] = (
@@ -369,14 +323,11 @@ class Party:
         timeout: float,
         report: Callable[[str], None],
     ) -> None:
-        self._session = session
-        self._party = party = session.party_index(identity.name)
-        self._identity = identity
-        self._timeout = timeout
-        self._log = log = PartyLog(identity.name, session.rows, report)
-        self._alarm = alarm = Alarm()
-        self._peers = Peers(session, party, alarm, timeout=timeout, phase=log.line)
-        self._intake = Intake(session, party, self._peers, alarm, log, timeout=timeout)
+        self._log = PartyLog(identity.name, session.rows, report)
+        self._run = PartyRun(session, identity, timeout, self._log)
+        self._session, self._alarm = session, self._run.alarm
+        self._peers = Peers(self._run)
+        self._intake = Intake(self._run, self._peers)
 
     async def run(
         self, accept: ssl.SSLContext, call: ssl.SSLContext, executable: Path | None
@@ -386,16 +337,19 @@ class Party:
         repeating = asyncio.create_task(self._log.repeat())
         failure: SessionFailedError | None = None
         try:
-            async with Watchdog(
-                self._session,
-                self._party,
-                self._identity,
-                self._alarm,
-                timeout=self._timeout,
-                executable=executable,
-            ) as engine:
+            async with Watchdog(self._run, executable) as engine:
                 result = await self._compute(engine, call)
-            await self._deliver(result)
+            log, timeout = self._log, self._run.timeout
+            log.enter("waiting for the analyst")
+            await self._alarm.guard(
+                self._intake.deliver(result),
+                seconds=timeout,
+                late=lambda: (
+                    f"{self._session.analyst} did not collect the result within "
+                    f"{timeout:g} s"
+                ),
+            )
+            log.enter("delivered")
         except SessionFailedError as err:
             failure = err
             raise
@@ -406,7 +360,7 @@ class Party:
             await self._intake.close(failure)
 
     async def _compute(self, engine: Watchdog, call: ssl.SSLContext) -> ResultShare:
-        alarm, log, timeout = self._alarm, self._log, self._timeout
+        alarm, log, timeout = self._alarm, self._log, self._run.timeout
         peers, intake = self._peers, self._intake
         log.enter("waiting for parties and shares")
         await alarm.guard(
@@ -448,16 +402,12 @@ class Party:
         finished = await alarm.guard(engine.expect("result"))
         log.enter("done, waiting for the other parties")
         await alarm.guard(peers.finish())
-        costs = {
-            "bytes_sent": finished["bytes_sent"],
-            "messages": finished["messages"],
+        costs = {name: finished[name] for name in COSTS if name in finished} | {
             "compute_seconds": finished["seconds"],
-            "cpu_seconds": finished["cpu_seconds"],
             "compile_seconds": compiled["seconds"],
             "connect_seconds": connected["seconds"],
             "ready_seconds": ready,
             "share_bytes": sum(len(package) for package in encoded),
-            "memory_bytes": finished["memory_bytes"],
         }
         return ResultShare(costs, self._package(agreement, finished))
 
@@ -466,7 +416,7 @@ class Party:
         return Package(
             PackageKind.RESULT,
             self._session.digest,
-            self._party,
+            self._run.party,
             RESULT_OWNER,
             hashlib.sha256(agreement.terms).digest()[:SHARING_BYTES],
             words.astype(np.uint64).reshape(-1, 2),
@@ -480,24 +430,12 @@ class Party:
         packages = Package.for_parties(
             PackageKind.NOISE,
             self._session.digest,
-            self._party,
+            self._run.party,
             noise.draw(entropy=SYSTEM),
             entropy=SYSTEM,
         )
         return await self._peers.exchange(packages)
 
-    async def _deliver(self, result: ResultShare) -> None:
-        self._log.enter("waiting for the analyst")
-        await self._alarm.guard(
-            self._intake.deliver(result),
-            seconds=self._timeout,
-            late=lambda: (
-                f"{self._session.analyst} did not collect the result "
-                f"within {self._timeout:g} s"
-            ),
-        )
-        self._log.enter("delivered")
-
     def stop(self) -> None:
         """End the session from outside, as an operator does."""
-        self._alarm.ring(SessionFailedError(f"{self._identity.name} was stopped"))
+        self._alarm.ring(SessionFailedError(f"{self._run.identity.name} was stopped"))

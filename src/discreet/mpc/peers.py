@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final
 
@@ -23,7 +23,6 @@ from discreet.codec.messages import (
     MalformedMessageError,
     Several,
 )
-from discreet.mpc.session import MpcSession
 from discreet.mpc.shares import (
     OVERHEAD,
     PAIR_BYTES,
@@ -32,9 +31,9 @@ from discreet.mpc.shares import (
     PackageKind,
 )
 from discreet.mpc.transport import (
-    Alarm,
     Channel,
     FrameTag,
+    PartyRun,
     SessionFailedError,
     StreamFrame,
     connect,
@@ -98,20 +97,10 @@ class Peer:
 class Peers:
     """Both other parties."""
 
-    def __init__(
-        self,
-        session: MpcSession,
-        party: int,
-        alarm: Alarm,
-        *,
-        timeout: float,
-        phase: Callable[[], str],
-    ) -> None:
-        self._session = session
-        self._party = party
-        self._alarm = alarm
-        self._timeout = timeout
-        self._phase = phase
+    def __init__(self, run: PartyRun) -> None:
+        self._run = run
+        self._session = run.session
+        self._party = run.party
         self._peers: dict[int, Peer] = {}
         self._complete = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -139,9 +128,8 @@ class Peers:
 
     def _join(self, number: int, channel: Channel) -> None:
         self._peers[number] = peer = Peer(channel)
-        beat = channel.keep_alive(
-            self._phase, every=min(_MAX_BEAT_SECONDS, self._timeout / 4)
-        )
+        every = min(_MAX_BEAT_SECONDS, self._run.timeout / 4)
+        beat = channel.keep_alive(self._run.log.line, every=every)
         self._tasks.append(asyncio.create_task(self._listen(number, peer)))
         self._tasks.append(asyncio.create_task(beat))
         if len(self._peers) == PARTIES - 1:
@@ -198,13 +186,13 @@ class Peers:
                 frame = await peer.channel.receive(
                     *(FrameTag.AGREE, FrameTag.NOISE, FrameTag.DONE, FrameTag.ALIVE),
                     limit=max(agreed, OVERHEAD + 2 * PAIR_BYTES),
-                    seconds=self._timeout,
+                    seconds=self._run.timeout,
                 )
                 self._take(number, peer, frame)
         except SessionFailedError as err:
-            self._alarm.ring(err)
+            self._run.alarm.ring(err)
         except MalformedMessageError as err:
-            self._alarm.ring(SessionFailedError(f"{peer.channel.name}: {err}"))
+            self._run.alarm.ring(SessionFailedError(f"{peer.channel.name}: {err}"))
 
     def _take(self, number: int, peer: Peer, frame: StreamFrame) -> None:
         match frame.tag:

@@ -139,15 +139,8 @@ def _digits(
     return np.array(digits, dtype=np.int64).reshape(limbs, denominator.size)
 
 
-@lru_cache(maxsize=2)
-def _tables(rows: int) -> Tables:
-    """Keep the tables of the last programs: parties ask for them more than once."""
-    return Tables(rows)
-
-
-def forget_tables() -> None:
-    """Free the tables once an engine has its copy."""
-    _tables.cache_clear()
+kept_tables: Final = lru_cache(maxsize=2)(Tables)
+"""The tables of the last programs: parties ask for them more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +215,10 @@ class Program:
         if self.model.epsilon is not None:
             secret |= {f"noise{party}": (2,) for party in range(PARTIES)}
         public = {name: table.shape for name, table in self.public_inputs().items()}
-        return (
-            *(ProgramInput(name, shape, secret=True) for name, shape in secret.items()),
-            *(
-                ProgramInput(name, shape, secret=False)
-                for name, shape in public.items()
-            ),
+        return tuple(
+            ProgramInput(name, shape, is_secret)
+            for is_secret, group in ((True, secret), (False, public))
+            for name, shape in group.items()
         )
 
     def public_inputs(self) -> dict[str, NDArray[np.int64]]:
@@ -239,7 +230,7 @@ class Program:
         zero = {ZERO: np.zeros((), dtype=np.int64)}
         if self.model.epsilon is not None:
             return zero
-        tables = _tables(self.rows)
+        tables = kept_tables(self.rows)
         return zero | dict(zip(TABLES, (tables.by_rank, tables.by_count), strict=True))
 
     def compile(self) -> bytes:
@@ -295,7 +286,7 @@ class Program:
         rounding. What an interval needs stands behind the areas.
         """
         if self.model.epsilon is not None:
-            raise PlanError("a noisy result holds no areas; read it as a NoisyPair")
+            raise PlanError("a noisy result holds no areas; it has one noisy AUC")
         areas = {
             metric: _area(int(value) / (2 if metric == "aupr" else 1))
             for metric, value in zip(self.metrics, values, strict=False)

@@ -33,12 +33,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, cast
 
 import tomli_w
 
 from discreet.codec import parsing
-from discreet.codec.documents import from_table, to_table
+from discreet.codec.documents import Text, from_table, to_table
 from discreet.codec.parsing import read_toml, whole
 from discreet.data.scores import ScoreRange
 from discreet.entropy import Entropy
@@ -55,10 +55,6 @@ VERSION: Final = 1
 MAX_OWNERS: Final = 1000
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
-_KEYS: Final = {
-    *("version", "id", "metrics", "scores", "ties", "hide_sizes", "analyst"),
-    *("model", "epsilon", "interval", "party", "owner"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +74,12 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> Address:
         """Read ``host:port``."""
-        host, _, port = text.rpartition(":")
+        host, _, port = str(text).rpartition(":")
         known = port.isdecimal() and len(port) <= len("65535")
         return cls(host, int(port) if known else 0)
+
+
+_ADDRESS: Final = Text(str, Address.parse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,8 @@ class PartyEntry:
     """One compute party: its name is the name in its certificate."""
 
     name: str
-    intake: Address
-    link: Address
+    intake: Annotated[Address, _ADDRESS]
+    link: Annotated[Address, _ADDRESS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +100,20 @@ class OwnerEntry:
 
     def __post_init__(self) -> None:
         whole(self.rows, "an owner's number of rows", least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionFile:
+    """The keys of a session's file beside those of its privacy model."""
+
+    version: int
+    id: str
+    party: tuple[PartyEntry, ...]
+    owner: tuple[OwnerEntry, ...]
+    metrics: tuple[str, ...] | None = None
+    scores: str = "probability"
+    analyst: str = "analyst"
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -191,12 +204,9 @@ class MpcSession:
 
     def to_toml(self) -> str:
         """Return the session's file."""
-        parties = [
-            {"name": p.name, "intake": str(p.intake), "link": str(p.link)}
-            for p in self.parties
-        ]
-        owners = [{"name": o.name, "rows": o.rows} for o in self.owners]
-        return tomli_w.dumps({**self._terms(), "party": parties, "owner": owners})
+        parties, owners = map(to_table, self.parties), map(to_table, self.owners)
+        members = {"party": list(parties), "owner": list(owners)}
+        return tomli_w.dumps({**self._terms(), **members})
 
     @classmethod
     def from_toml(cls, text: str) -> MpcSession:
@@ -204,41 +214,13 @@ class MpcSession:
         raw = read_toml(text, "the session")
         if raw.get("version") != VERSION:
             raise PlanError(f"the session is not of version {VERSION}")
-        unknown = sorted(set(raw) - _KEYS)
-        if unknown:
-            raise PlanError(f"the session has unknown keys: {', '.join(unknown)}")
-        try:
-            return cls._from_table(raw)
-        except PlanError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError) as err:
-            raise PlanError(f"the session lacks or garbles {err}") from None
-
-    @classmethod
-    def _from_table(cls, raw: dict[str, Any]) -> MpcSession:
-        owners = tuple(OwnerEntry(_text(o["name"]), o["rows"]) for o in raw["owner"])
-        parties = tuple(
-            PartyEntry(
-                _text(p["name"]),
-                Address.parse(_text(p["intake"])),
-                Address.parse(_text(p["link"])),
-            )
-            for p in raw["party"]
-        )
-        own = {
-            each.name: raw[each.name] for each in fields(ExactMPC) if each.name in raw
-        }
-        given = {"interval": False, **own}
-        model = from_table(ExactMPC, given, "the session", defaults=True)
-        plan = _plan(
-            model,
-            owners,
-            raw.get("scores", "probability"),
-            tuple(raw.get("metrics", model.areas)),
-            _text(raw.get("model", "")),
-        )
-        analyst = _text(raw.get("analyst", "analyst"))
-        return cls(_text(raw["id"]), parties, owners, plan, analyst)
+        names = {each.name for each in fields(ExactMPC)} & set(raw)
+        own = {"interval": False} | {name: raw.pop(name) for name in names}
+        model = from_table(ExactMPC, own, "the session", defaults=True)
+        file = from_table(_SessionFile, raw, "the session", defaults=True)
+        metrics = model.areas if file.metrics is None else file.metrics
+        plan = _plan(model, file.owner, file.scores, metrics, file.model)
+        return cls(file.id, file.party, file.owner, plan, file.analyst)
 
     @classmethod
     def read(cls, path: Path) -> MpcSession:
@@ -250,36 +232,32 @@ class MpcSession:
 
     def party_index(self, name: str) -> int:
         """Return the number of a compute party."""
-        return _index([p.name for p in self.parties], name, "compute party")
+        return _index(self.parties, name, "compute party")
 
     def owner_index(self, name: str) -> int:
         """Return the number of an owner."""
-        return _index([o.name for o in self.owners], name, "owner")
+        return _index(self.owners, name, "owner")
 
 
 def _plan(
     model: ExactMPC,
     owners: Sequence[OwnerEntry],
     scores: str,
-    metrics: tuple[Metric, ...],
+    metrics: Sequence[str],
     measured: str,
 ) -> Plan:
     if scores not in {"probability", "logit"}:
         raise PlanError('scores are "probability" or "logit"')
     rows = sum(owner.rows for owner in owners)
     facts = PublicFacts(rows, None, ScoreRange.declare(scores))  # type: ignore[arg-type]
+    areas = cast("tuple[Metric, ...]", tuple(metrics))
     return areas_plan(
-        model, facts, owners=len(owners), metrics=metrics, measured=measured
+        model, facts, owners=len(owners), metrics=areas, measured=measured
     )
 
 
-def _index(names: list[str], name: str, what: str) -> int:
+def _index(entries: Sequence[PartyEntry | OwnerEntry], name: str, what: str) -> int:
+    names = [each.name for each in entries]
     if name not in names:
         raise InputError(f"the session names no {what} {name!r}")
     return names.index(name)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a text")
-    return value

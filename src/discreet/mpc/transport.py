@@ -17,9 +17,17 @@ import asyncio
 import contextlib
 import ssl
 import struct
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Sequence,
+)
+from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -45,6 +53,8 @@ _HEADER: Final = struct.Struct(">BBQ")
 _CHUNK: Final = 2**18
 _RETRY_SECONDS: Final = 0.1
 _CLOSE_SECONDS: Final = 1.0
+REPORT_SECONDS: Final = 5.0
+"""Between two lines about a long phase."""
 T = TypeVar("T")
 
 
@@ -143,6 +153,57 @@ class MemberIdentity:
                 f"the certificate, key and authority of {self.name} do not fit together"
             ) from None
         return context
+
+
+class PartyLog:
+    """The phase of a party: told to its operator, its peers and the analyst."""
+
+    def __init__(self, name: str, rows: int, report: Callable[[str], None]) -> None:
+        self._name = name
+        self._rows = rows
+        self._report = report
+        self._started = time.monotonic()
+        self._phase = "starting"
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.monotonic() - self._started
+
+    def enter(self, phase: str) -> None:
+        """Go on to a phase."""
+        self._phase = phase
+        self.write(self.line())
+
+    def write(self, text: str) -> None:
+        """Report a line with the time since the start."""
+        self._report(f"{self._name} {self.seconds:7.1f} s  {text}")
+
+    def line(self) -> str:
+        """Return the phase and the rows."""
+        return f"{self._phase}, {self._rows:,} rows"
+
+    async def repeat(self) -> None:
+        """Report the phase now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            self.write(self.line())
+
+
+@dataclass(frozen=True)
+class PartyRun:
+    """What all of one party's process shares: its session, its name, how it fails."""
+
+    session: MpcSession
+    identity: MemberIdentity
+    timeout: float
+    log: PartyLog
+    alarm: Alarm = field(default_factory=Alarm)
+
+    @cached_property
+    def party(self) -> int:
+        """The party's number in the session."""
+        return self.session.party_index(self.identity.name)
 
 
 def default_names(owners: int) -> tuple[str, ...]:
@@ -294,7 +355,7 @@ class Channel:
                 await self.send(FrameTag.ALIVE, phase().encode())
                 await asyncio.sleep(every)
 
-    async def close(self, failure: SessionFailedError | None = None) -> None:
+    async def close(self, failure: DiscreetError | None = None) -> None:
         """Close; after a failure say why. A peer that does not answer is not waited for."""
         if failure is not None:
             await self.fail(str(failure))
@@ -347,26 +408,27 @@ async def connect(name: str, address: Address, context: ssl.SSLContext) -> Chann
             return Channel(name, reader, writer)
 
 
-async def connect_all(
+@contextlib.asynccontextmanager
+async def connected(
     session: MpcSession, context: ssl.SSLContext, *, seconds: float
-) -> list[Channel]:
-    """Connect to the three parties in their order, or to none."""
+) -> AsyncIterator[list[Channel]]:
+    """Connect to the three parties in their order, or to none; close them at the end."""
     channels: list[Channel] = []
     try:
-        async with asyncio.timeout(seconds):
-            while len(channels) < len(session.parties):
-                party = session.parties[len(channels)]
-                channels.append(await connect(party.name, party.intake, context))
-    except (TimeoutError, SessionFailedError) as err:
+        try:
+            async with asyncio.timeout(seconds):
+                while len(channels) < len(session.parties):
+                    party = session.parties[len(channels)]
+                    channels.append(await connect(party.name, party.intake, context))
+        except TimeoutError:
+            silent = session.parties[len(channels)].name
+            raise SessionFailedError(
+                f"{silent} did not answer within {seconds:g} s"
+            ) from None
+        yield channels
+    finally:
         for channel in channels:
             await channel.close()
-        if isinstance(err, SessionFailedError):
-            raise
-        silent = session.parties[len(channels)].name
-        raise SessionFailedError(
-            f"{silent} did not answer within {seconds:g} s"
-        ) from None
-    return channels
 
 
 def lost(name: str, err: OSError) -> str:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, getcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -48,7 +48,7 @@ from discreet.arrays import FloatVector, IntVector
 from discreet.curator.private_estimate import PrivateEstimate
 from discreet.curator.ranking import harmonic
 from discreet.curator.release import AUC, OnGrid, PrivateRoc, Target, TwoIntegers
-from discreet.curator.smooth_noise import UP, GridNoise, decimal
+from discreet.curator.smooth_noise import UP, SmoothNoise, decimal
 from discreet.curator.weighted_count import WeightTable, pair_count_weights
 from discreet.errors import PlanError
 from discreet.estimate.curves import Polyline
@@ -135,69 +135,40 @@ def _whole_beta(gamma: Fraction, digits: int) -> Decimal:
     return _incomplete(half, p) + _incomplete(half, 1 - p)
 
 
-@dataclass(frozen=True, slots=True)
-class HeavyTailed:
-    """The polynomial noise of theorem 2, case 1."""
-
-    epsilon: Fraction
-    gamma: Fraction = Fraction(2)
-
-    def __post_init__(self) -> None:
-        PureDP(self.epsilon)  # checks it
-        if self.gamma <= 1:
-            raise PlanError("gamma must exceed 1, or the noise has no distribution")
-
-    @property
-    def beta(self) -> float:
-        """The smoothness that the sensitivity must have."""
-        return float(self.epsilon / (2 * (self.gamma + 1)))
-
-    def noise(self, smooth: float) -> GridNoise:
-        """Return the noise for a smooth sensitivity."""
-        factor = float(2 * (self.gamma + 1) / self.epsilon)
-        return GridNoise(HeavyTail(self.gamma), Fraction(factor * smooth * UP))
+def heavy_tailed(epsilon: Fraction, gamma: Fraction = Fraction(2)) -> SmoothNoise:
+    """Return the polynomial noise of theorem 2, case 1."""
+    PureDP(epsilon)  # checks it
+    tail = HeavyTail(gamma)
+    beta = float(epsilon / (2 * (gamma + 1)))
+    return SmoothNoise(beta, tail, float(2 * (gamma + 1) / epsilon))
 
 
-@dataclass(frozen=True, slots=True)
-class SmoothLaplace:
-    """The Laplace noise of theorem 2, case 2."""
-
-    epsilon: Fraction
-    delta: Fraction
-
-    def __post_init__(self) -> None:
-        ApproxDP(self.epsilon, self.delta)  # checks both
-        if 2 * self.beta > self.epsilon or self.worst_delta() > self.delta:
-            raise PlanError(
-                f"Laplace noise on smooth sensitivity does not keep delta at epsilon "
-                f"{float(self.epsilon):g}; lower it, or choose another mechanism"
-            )
-
-    def worst_delta(self) -> float:
-        """Return the exact delta at epsilon of the worst neighbours."""
-        epsilon, u = float(self.epsilon), self.beta
-        tails = (
-            math.exp(-(epsilon + u - sigma) / math.expm1(u)) if u < _WIDE else 1.0
-            for sigma in (epsilon / 2, -epsilon / 2)
+def smooth_laplace(epsilon: Fraction, delta: Fraction) -> SmoothNoise:
+    """Return the Laplace noise of theorem 2, case 2."""
+    ApproxDP(epsilon, delta)  # checks both
+    beta = float(epsilon) / (2.0 * math.log(2.0 / float(delta)))
+    if 2 * beta > epsilon or worst_delta(float(epsilon), beta) > delta:
+        raise PlanError(
+            f"Laplace noise on smooth sensitivity does not keep delta at epsilon "
+            f"{float(epsilon):g}; lower it, or choose another mechanism"
         )
-        return -math.expm1(-u) / 2 * sum(tails) * UP
+    return SmoothNoise(beta, LaplaceTail(), float(2 / epsilon))
 
-    @property
-    def beta(self) -> float:
-        """The smoothness that the sensitivity must have."""
-        return float(self.epsilon) / (2.0 * math.log(2.0 / float(self.delta)))
 
-    def noise(self, smooth: float) -> GridNoise:
-        """Return the noise for a smooth sensitivity."""
-        factor = float(2 / self.epsilon)
-        return GridNoise(LaplaceTail(), Fraction(factor * smooth * UP))
+def worst_delta(epsilon: float, u: float) -> float:
+    """Return the exact delta at epsilon of the worst neighbours."""
+    tails = (
+        math.exp(-(epsilon + u - sigma) / math.expm1(u)) if u < _WIDE else 1.0
+        for sigma in (epsilon / 2, -epsilon / 2)
+    )
+    return -math.expm1(-u) / 2 * sum(tails) * UP
 
 
 HEAVY_TAILED: Final = OnGrid(
-    lambda _target, request, _rows: HeavyTailed(request.epsilon, request.gamma)
+    lambda _target, request, _rows: heavy_tailed(request.epsilon, request.gamma)
 )
 SMOOTH_LAPLACE: Final = OnGrid(
-    lambda _target, request, _rows: SmoothLaplace(request.epsilon, request.delta),
+    lambda _target, request, _rows: smooth_laplace(request.epsilon, request.delta),
     needs_delta=True,
 )
 
@@ -244,32 +215,17 @@ def _paper(
     return bound
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class BinormalCurve:
-    """The symmetric binormal ROC curve of a released AUC.
+    """The symmetric binormal ROC curve of this area; it bends everywhere."""
 
-    Its claim is the AUC's: the curve is a function of that number.
-    """
-
-    auc: PrivateEstimate
-
-    def tpr(self, fpr: FloatVector) -> FloatVector:
-        """Return the true positive rate at false positive rates."""
-        return binormal_tpr(self.auc.value, np.asarray(fpr, dtype=np.float64))
-
-    def points(self, count: int = 101) -> tuple[FloatVector, FloatVector]:
-        """Return fpr and tpr at equal steps of the false positive rate."""
-        fpr = np.linspace(0.0, 1.0, count)
-        return fpr, self.tpr(fpr)
-
-    @property
-    def piecewise_linear(self) -> bool:
-        """It bends everywhere."""
-        return False
+    auc: float
+    piecewise_linear: bool = field(default=False, init=False)
 
     def polyline(self, pieces: int) -> Polyline:
         """Draw it with 64 segments a piece."""
-        return Polyline(*self.points(64 * pieces + 1))
+        fpr = np.linspace(0.0, 1.0, 64 * pieces + 1)
+        return Polyline(fpr, binormal_tpr(self.auc, fpr))
 
 
 def binormal_tpr(auc: float, fpr: FloatVector) -> FloatVector:
@@ -287,7 +243,7 @@ def binormal_tpr(auc: float, fpr: FloatVector) -> FloatVector:
 
 
 def binormal_roc(area: PrivateEstimate) -> PrivateRoc:
-    """Return the binormal curve of a released AUC, at the AUC's claim."""
-    curve = BinormalCurve(area)
-    fpr, tpr = curve.points()
+    """Return the binormal curve of a released AUC: its claim is the AUC's."""
+    fpr = np.linspace(0.0, 1.0, 101)
+    tpr, curve = binormal_tpr(area.value, fpr), BinormalCurve(area.value)
     return PrivateRoc(fpr, tpr, None, curve, area, area.claim)

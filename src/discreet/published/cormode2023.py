@@ -66,22 +66,18 @@ class BucketRule(Enum):
         """
         if examples < 1 or not epsilon > 0 or height < 1:
             raise PlanError("a rule needs examples, a positive epsilon and a height")
-        return max(2, round(self._wanted(examples, epsilon, height)))
-
-    def _wanted(self, examples: int, epsilon: float, height: int) -> float:
-        match self:
-            case BucketRule.RATES_DISTRIBUTED:
-                return math.pow(epsilon * examples, 2 / 3)
-            case BucketRule.RATES_LOCAL:
-                return math.pow(epsilon, 2 / 3) * math.pow(examples, 1 / 3)
-            case BucketRule.AUC_DISTRIBUTED:
-                return 20.0
-            case BucketRule.AUC_LOCAL:
-                return math.sqrt(examples / unary_variance(epsilon)) / height
-            case BucketRule.CALIBRATION:
-                return math.pow(examples, 1 / 3)
-            case BucketRule.CALIBRATION_LOCAL:
-                return math.sqrt(epsilon) * math.pow(examples, 1 / 4)
+        local = math.sqrt(examples / unary_variance(epsilon)) / height
+        wanted = {
+            BucketRule.RATES_DISTRIBUTED: math.pow(epsilon * examples, 2 / 3),
+            BucketRule.RATES_LOCAL: math.pow(epsilon, 2 / 3)
+            * math.pow(examples, 1 / 3),
+            BucketRule.AUC_DISTRIBUTED: 20.0,
+            BucketRule.AUC_LOCAL: local,
+            BucketRule.CALIBRATION: math.pow(examples, 1 / 3),
+            BucketRule.CALIBRATION_LOCAL: math.sqrt(epsilon)
+            * math.pow(examples, 1 / 4),
+        }
+        return max(2, round(wanted[self]))
 
 
 def exact_tree_height(buckets: int) -> int:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -45,9 +46,10 @@ from discreet.estimate.fit import ScalarFit
 from discreet.label.mechanisms import (
     CENTRE_STEPS,
     Option,
+    RankMechanism,
+    RowsOfAnOption,
     SumKind,
     count_row,
-    fixed,
     noisy_row,
     split,
     spread_around,
@@ -64,19 +66,8 @@ from discreet.report.evaluation import Evaluation, Source
 from discreet.statistic.rank_sums import SHARE_STEPS
 
 
-def _global_rows(
-    facts: RankFacts, budget: LabelLoss, option: Option
-) -> tuple[Row, ...]:
-    """Return S and P on their own, noise for the greatest rank anybody can have."""
-    return _two_sums(facts.top, budget, option)
-
-
-def _local_rows(facts: RankFacts, budget: LabelLoss, option: Option) -> tuple[Row, ...]:
-    """Return S and P on their own, noise for the site's greatest rank."""
-    return _two_sums(facts.high, budget, option)
-
-
 def _two_sums(greatest: int, budget: LabelLoss, option: Option) -> tuple[Row, ...]:
+    """Return S and P on their own, with noise for a greatest doubled rank."""
     alpha, for_count = split(option)
     return noisy_row(1, 0, greatest, budget, alpha), count_row(budget, for_count)
 
@@ -114,34 +105,34 @@ def _around_the_mean(facts: RankFacts, share: Fraction) -> Option:
     return Option(SumKind.ORTHOGONAL, mean_centre(facts), round(share * SHARE_STEPS))
 
 
-GLOBAL: Final = fixed(
-    SumKind.GLOBAL,
-    _global_rows,
-    option=lambda _facts, _budget, share: Option(
-        SumKind.GLOBAL, part=round(share * SHARE_STEPS)
-    ),
-    gaussian=True,
+def _shared(kind: SumKind, rows: RowsOfAnOption) -> RankMechanism:
+    """Return a mechanism that takes the plan's share."""
+    return RankMechanism(
+        frozenset({kind}),
+        lambda _facts, _budget, share: Option(kind, part=round(share * SHARE_STEPS)),
+        rows,
+        gaussian=True,
+    )
+
+
+GLOBAL: Final = _shared(
+    SumKind.GLOBAL, lambda facts, *given: _two_sums(facts.top, *given)
 )
-LOCAL: Final = fixed(
-    SumKind.LOCAL,
-    _local_rows,
-    option=lambda _facts, _budget, share: Option(
-        SumKind.LOCAL, part=round(share * SHARE_STEPS)
-    ),
-    gaussian=True,
+LOCAL: Final = _shared(
+    SumKind.LOCAL, lambda facts, *given: _two_sums(facts.high, *given)
 )
-ORTHOGONAL: Final = fixed(
-    SumKind.ORTHOGONAL,
+ORTHOGONAL: Final = RankMechanism(
+    frozenset({SumKind.ORTHOGONAL}),
+    lambda facts, _budget, share: _around_the_mean(facts, share),
     _orthogonal_rows,
-    option=lambda facts, _budget, share: _around_the_mean(facts, share),
     gaussian=True,
 )
-ADAPTIVE: Final = fixed(
-    SumKind.ORTHOGONAL,
-    option=lambda facts, budget, _share: _around_the_mean(
+ADAPTIVE: Final = replace(
+    ORTHOGONAL,
+    option=lambda facts, budget, _: _around_the_mean(
         facts, adaptive_share(facts, budget)
     ),
-    gaussian=True,
+    rows=None,
 )
 
 STEPS: Final = 2**20
@@ -178,25 +169,12 @@ def score_noise_auc(
         remedy="noise on the scores leaves no curve worth drawing",
         facts={"examples": examples},
     )
-    claim = _claim(spent, seeded=isinstance(entropy, Seeded))
-    return Evaluation(fit, claim, Source(len(sites), len(sites)))
-
-
-def _estimate(value: float) -> Estimate:
-    if math.isnan(value):
-        return Estimate.undefined("one class is empty, and an AUC needs both")
-    why = "noise on the scores pulls the AUC towards one half by an unknown amount"
-    return Estimate(value, None, 0.0, Binning(value, value, 0.0), unusable=why)
-
-
-def _claim(epsilon: Fraction, *, seeded: bool) -> Claim:
-    """Return the claim: one replaced score is protected, no label is."""
-    return Claim(
+    claim = Claim(
         Unit("score", "replace"),
-        PureDP(epsilon),
+        PureDP(spent),
         Trust.NOBODY,
         computational=False,
-        setting="seeded" if seeded else "simulated",
+        setting="seeded" if isinstance(entropy, Seeded) else "simulated",
         discloses=(
             "each score with noise",
             "each site's size",
@@ -207,6 +185,14 @@ def _claim(epsilon: Fraction, *, seeded: bool) -> Claim:
             "malicious sites, which may send false data",
         ),
     )
+    return Evaluation(fit, claim, Source(len(sites), len(sites)))
+
+
+def _estimate(value: float) -> Estimate:
+    if math.isnan(value):
+        return Estimate.undefined("one class is empty, and an AUC needs both")
+    why = "noise on the scores pulls the AUC towards one half by an unknown amount"
+    return Estimate(value, None, 0.0, Binning(value, value, 0.0), unusable=why)
 
 
 def on_grid(scores: FloatVector) -> IntVector:

@@ -275,7 +275,7 @@ def run(
             plan = _summed(plan, plan.statistic)
         told = plan.privacy.colluders_in(plan.cohort)
         terms = RankSumTerms.of(plan.statistic, plan.privacy.loss, colluders=told)
-        if terms.aggregation == "secagg":
+        if terms.summed:
             claim = terms.claim(setting)
     releases = simulate(
         plan,

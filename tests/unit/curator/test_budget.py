@@ -9,9 +9,11 @@ from discreet import curator
 from discreet.curator import Budget
 from discreet.entropy import Seeded
 from discreet.errors import BudgetError, PlanError
-from discreet.privacy.account import Permit, Use, answer_once
+from discreet.privacy.account import Permit
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger_entries import Charge
 from discreet.privacy.loss import ApproxDP, PureDP, Unbounded
-from discreet.privacy.unit import EXAMPLE, ROW
+from discreet.privacy.unit import ROW
 
 pytestmark = pytest.mark.long
 
@@ -20,21 +22,19 @@ LABELS = [0, 1] * 200
 SCORES = list(range(400))
 
 
-def test_a_budget_pays_until_it_is_spent_and_then_refuses():
-    with Budget(epsilon=1) as budget:
-        budget.charge(HALF, "first")
-        budget.charge(HALF, "second")
-        assert budget.remaining == 0
-        with pytest.raises(BudgetError, match="nothing was charged"):
-            budget.charge(PureDP(Fraction(1, 10**9)), "third")
-        assert budget.spent.epsilon == 1
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.sqlite"
 
 
-def test_decimals_add_up_as_written():
+def test_a_budget_pays_until_it_is_spent_and_decimals_add_up_as_written():
     with Budget(epsilon="0.3") as budget:
         for _ in range(3):
             budget.charge(PureDP(Fraction(1, 10)), "a tenth")
         assert budget.remaining == 0
+        with pytest.raises(BudgetError, match="nothing was charged"):
+            budget.charge(PureDP(Fraction(1, 10**9)), "a fourth")
+        assert budget.spent.epsilon == Fraction(3, 10)
 
 
 def test_delta_has_a_total_of_its_own():
@@ -79,8 +79,7 @@ def test_without_a_path_it_says_that_it_ends_with_the_process():
     assert "nobody keeps count" in str(alone.claim)
 
 
-def test_a_file_remembers_what_was_spent(tmp_path):
-    path = tmp_path / "budget.sqlite"
+def test_a_file_remembers_what_was_spent_and_under_which_total(path):
     with Budget(epsilon=1, path=path) as budget:
         budget.charge(HALF, "first")
     with Budget(epsilon=1, path=path) as budget:
@@ -88,18 +87,11 @@ def test_a_file_remembers_what_was_spent(tmp_path):
         assert "recorded in budget.sqlite" in str(budget)
         with pytest.raises(BudgetError):
             budget.charge(PureDP(Fraction(3, 4)), "second")
-
-
-def test_a_file_cannot_be_opened_with_another_total(tmp_path):
-    path = tmp_path / "budget.sqlite"
-    with Budget(epsilon=1, path=path) as budget:
-        budget.charge(HALF, "first")
     with pytest.raises(BudgetError, match="epsilon 1 "):
         Budget(epsilon=2, path=path)
 
 
-def test_a_crash_after_the_charge_does_not_undo_it(tmp_path):
-    path = tmp_path / "budget.sqlite"
+def test_a_crash_after_the_charge_does_not_undo_it(path):
     script = (
         "import os, sys\n"
         "from fractions import Fraction\n"
@@ -115,8 +107,7 @@ def test_a_crash_after_the_charge_does_not_undo_it(tmp_path):
         assert budget.remaining == Fraction(1, 2)
 
 
-def test_two_users_of_one_file_share_the_budget(tmp_path):
-    path = tmp_path / "budget.sqlite"
+def test_two_users_of_one_file_share_the_budget(path):
     with Budget(epsilon=1, path=path) as one, Budget(epsilon=1, path=path) as other:
         one.charge(HALF, "one")
         other.charge(HALF, "other")
@@ -146,37 +137,31 @@ def test_an_impossible_total_is_refused(bad):
         Budget(**bad)
 
 
-USE = Use("data", b"session", 0, HALF, b"", note="an evaluation", unit=ROW)
-
-
 @pytest.mark.parametrize("kept", [False, True])
-def test_an_answer_is_paid_for_once_and_published_unchanged(tmp_path, kept):
-    path = tmp_path / "budget.sqlite" if kept else None
-    with Budget(epsilon=1, path=path) as budget:
-        assert answer_once(budget, USE, lambda: b"noisy") == b"noisy"
-        assert answer_once(budget, USE, lambda: b"fresh noise") == b"noisy"
-        assert budget.reserve(USE) == Permit(USE)
-        assert budget.remaining == Fraction(1, 2)
+def test_what_is_published_is_stored_under_its_charge_and_stays(path, kept):
+    with Budget(epsilon=1, path=path if kept else None) as budget:
+        permit = budget.charge(HALF, "an evaluation")
+        budget.record(permit, b"noisy")
+        budget.record(permit, b"noisy")
         with pytest.raises(BudgetError, match="another message"):
-            budget.record(Permit(USE), b"fresh noise")
-        with pytest.raises(BudgetError, match="already charged"):
-            budget.reserve(replace(USE, loss=PureDP(Fraction(1, 4))))
+            budget.record(permit, b"fresh noise")
+        stranger = replace(permit.use, session=b"other")
+        with pytest.raises(BudgetError, match="not issued"):
+            budget.record(Permit(stranger), b"noisy")
+    assert permit.use.unit == ROW
 
 
-def test_a_permit_of_another_account_stores_nothing():
-    with Budget(epsilon=1) as budget, pytest.raises(BudgetError, match="not issued"):
-        budget.record(Permit(USE), b"noisy")
+def test_a_release_is_stored_before_it_is_returned(path, monkeypatch):
+    def full(*_):
+        raise OSError("the disk is full")
 
-
-def test_a_budget_of_rows_pays_for_nothing_else():
-    with Budget(epsilon=1) as budget, pytest.raises(BudgetError, match="one row"):
-        budget.reserve(replace(USE, unit=EXAMPLE))
-
-
-def test_an_answer_outlives_the_process(tmp_path):
-    path = tmp_path / "budget.sqlite"
-    with Budget(epsilon=1, path=path) as budget:
-        answer_once(budget, USE, lambda: b"noisy")
-    with Budget(epsilon=1, path=path) as budget:
-        assert budget.replay(b"session", 0) == b"noisy"
-        assert budget.replay(b"session", 1) is None
+    with Budget(epsilon=2, path=path) as budget:
+        curator.confusion(LABELS, SCORES, epsilon=1, budget=budget)
+        monkeypatch.setattr(Ledger, "record", full)
+        with pytest.raises(OSError, match="full"):
+            curator.auc(LABELS, SCORES, epsilon=1, budget=budget)
+        assert budget.remaining == 0
+    with Ledger(path) as ledger:
+        first, second = (e.use for e in ledger.entries() if isinstance(e, Charge))
+        assert len(ledger.replay(first.session, 0)) == 4 * 8
+        assert ledger.replay(second.session, 0) is None

@@ -70,14 +70,10 @@ TIED = [(rows, True) for rows in range(2, 6)]
 SLOW = [pytest.param(rows, True, marks=pytest.mark.slow) for rows in (6, 7)]
 
 
-def rankings(rows, ties):
-    return oracle.tied_rankings(rows) if ties else oracle.strict_rankings(rows)
-
-
 def largest_changes(rows, ties, metric):
     """The largest change of a metric from each pair of class counts."""
     found = defaultdict(Fraction)
-    for ranking in rankings(rows, ties):
+    for ranking in oracle.rankings(rows, ties):
         key, value = oracle.class_counts(ranking), metric(ranking)
         for other in oracle.neighbours(ranking, ties=ties):
             found[key] = max(found[key], abs(metric(other) - value))
@@ -119,7 +115,7 @@ def test_the_exact_bound_of_average_precision_is_attained_from_four_positives(ro
 def test_each_kind_of_change_of_average_precision_keeps_its_own_bound(rows, ties):
     counts = np.arange(rows + 2)
     relabelled, moved = ap_relabelled(counts), ap_positive_moved(counts)
-    for ranking in rankings(rows, ties):
+    for ranking in oracle.rankings(rows, ties):
         n = oracle.class_counts(ranking)[0]
         value = oracle.average_precision(ranking)
         for other in oracle.neighbours(ranking, ties=ties):

@@ -1,6 +1,7 @@
 """Curves and calibration under label privacy: plans, answers, evaluations."""
 
-from __future__ import annotations
+from contextlib import nullcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -26,7 +27,6 @@ from discreet.plan.cohort import PublicFacts
 from discreet.privacy.account import Cap, MemoryAccount
 from discreet.privacy.claim import Trust
 from discreet.privacy.unit import LABEL
-from discreet.report.evaluation import Evaluation
 from discreet.session.policy import PolicyError
 from discreet.session.respond import respond
 from discreet.transport.in_process import simulate
@@ -34,10 +34,11 @@ from label_runs import evaluate_labels
 
 pytestmark = pytest.mark.long
 
-CURVES = list(CURVE_MECHANISMS)
+every_mechanism = pytest.mark.parametrize("mechanism", CURVE_MECHANISMS)
+both_mechanisms = pytest.mark.parametrize("mechanism", ["response", "binned"])
 
 
-def pooled(size: int, seed: int = 1, rate: float = 0.3):
+def pooled(size, seed=1, rate=0.3):
     rng = np.random.default_rng(seed)
     y = (rng.random(size) < rate).astype(int)
     x = rng.normal(1.4 * y, 1)
@@ -45,8 +46,8 @@ def pooled(size: int, seed: int = 1, rate: float = 0.3):
     return 1 / (1 + prior * np.exp(-(1.4 * x - 0.98))), y
 
 
-def cut(scores, labels, sites: int, *, ids: bool = False) -> list[Examples]:
-    names = np.arange(len(labels))
+def cut(scores, labels, sites, *, ids=False):
+    names = np.arange(len(labels)) if ids else None
     return [
         Examples(
             scores[i::sites],
@@ -57,25 +58,32 @@ def cut(scores, labels, sites: int, *, ids: bool = False) -> list[Examples]:
     ]
 
 
-def kept(sites: int, cap: str | None = None) -> list[ResponseKeys]:
-    limit = None if cap is None else discreet.DistributedDP(cap).epsilon
+def kept(sites, cap=None):
     return [
-        ResponseKeys(ResponseKey(bytes([k]) * 32), MemoryAccount(Cap(epsilon=limit)))
+        ResponseKeys(ResponseKey(bytes([k]) * 32), MemoryAccount(Cap(epsilon=cap)))
         for k in range(sites)
     ]
 
 
-# -- values ------------------------------------------------------------------
+def spent(keys):
+    return [own.account.spent(f"site {k + 1}").epsilon for k, own in enumerate(keys)]
 
 
-@pytest.mark.parametrize("mechanism", CURVES)
-def test_the_result_is_an_evaluation_near_the_truth(mechanism) -> None:
+def measured(sites, mechanism="curves", epsilon=1, **options):
+    privacy = LabelDP(epsilon, mechanism=mechanism)
+    return evaluate_labels(sites, privacy=privacy, **options)
+
+
+def planned(sites, mechanism="curves", epsilon=1, **options):
+    privacy = LabelDP(epsilon, mechanism=mechanism)
+    return plan_curves(PublicScores.of(sites), privacy, **options)
+
+
+@every_mechanism
+def test_the_result_is_an_evaluation_near_the_truth(mechanism):
     s, y = pooled(20_000)
-    result = evaluate_labels(
-        cut(s, y, 4), privacy=LabelDP(2, mechanism=mechanism), entropy=Seeded(b"1")
-    )
+    result = measured(cut(s, y, 4), mechanism, 2, entropy=Seeded(b"1"))
     truth = discreet.evaluate([Examples(s, y)])
-    assert isinstance(result, Evaluation)
     for name in ("auc", "average_precision", "brier"):
         found, exact = result.metrics[name], truth.metrics[name]
         # Five deviations: the seed is fixed, and a wrong decoding is far off.
@@ -89,49 +97,38 @@ def test_the_result_is_an_evaluation_near_the_truth(mechanism) -> None:
     assert np.isfinite(result.calibrate([0.1, 0.9])).all()
 
 
-def binned_result(size: int, epsilon: int, mechanism: str):
-    s, y = pooled(size)
-    privacy = LabelDP(epsilon, mechanism=mechanism)
-    result = evaluate_labels(cut(s, y, 3), privacy=privacy)
-    assert isinstance(result, Evaluation)
-    return result, result.observed.edges.bins_of(s), y
+@both_mechanisms
+@pytest.mark.parametrize("epsilon", [1, 40])
+def test_bins_hold_exact_examples_and_at_a_huge_epsilon_exact_positives(
+    mechanism, epsilon
+):
+    s, y = pooled(3000)
+    result = measured(cut(s, y, 3), mechanism, epsilon)
+    observed, counts = result.observed, result.fit.counts
+    bins = observed.edges.bins_of(s)
+    exact = np.bincount(bins, minlength=len(observed.edges))
+    for held in (observed, counts):
+        np.testing.assert_allclose(held.negatives + held.positives, exact, atol=1e-9)
+    assert min(counts.negatives.min(), counts.positives.min()) >= 0
+    if epsilon == 40:
+        positives = np.bincount(bins, y, minlength=len(observed.edges))
+        np.testing.assert_allclose(observed.positives, positives, atol=1e-9)
 
 
-@pytest.mark.parametrize("mechanism", ["response", "binned"])
-def test_the_examples_of_every_bin_are_exact(mechanism) -> None:
-    result, bins, _ = binned_result(3000, 1, mechanism)
-    exact = np.bincount(bins, minlength=len(result.observed.edges))
-    totals = result.observed.negatives + result.observed.positives
-    np.testing.assert_allclose(totals, exact, atol=1e-9)
-    counts = result.fit.counts
-    np.testing.assert_allclose(counts.negatives + counts.positives, exact, atol=1e-9)
-    assert counts.negatives.min() >= 0
-    assert counts.positives.min() >= 0
-
-
-@pytest.mark.parametrize("mechanism", ["response", "binned"])
-def test_a_huge_epsilon_gives_the_exact_counts(mechanism) -> None:
-    result, bins, y = binned_result(2000, 40, mechanism)
-    exact = np.bincount(bins, y, minlength=len(result.observed.edges))
-    np.testing.assert_allclose(result.observed.positives, exact, atol=1e-9)
-
-
-def test_ties_have_a_bin_each_and_the_auc_of_midranks() -> None:
+def test_ties_have_a_bin_each_and_the_auc_of_midranks():
     s, y = pooled(3000)
     s = np.round(s, 1)
-    result = evaluate_labels(cut(s, y, 3), privacy=LabelDP(40, mechanism="curves"))
-    assert isinstance(result, Evaluation)
+    result = measured(cut(s, y, 3), epsilon=40)
     assert result.observed.edges.atoms
     assert result.auc.value == pytest.approx(roc_auc_score(y, s), abs=1e-9)
     found = result.average_precision.value
     assert found == pytest.approx(average_precision_score(y, s), abs=1e-9)
 
 
-@pytest.mark.parametrize("mechanism", ["response", "binned"])
-def test_the_real_protocol_opens_the_same_release(mechanism) -> None:
-    s, y = pooled(600)
-    sites = cut(s, y, 3, ids=True)
-    plan = plan_curves(PublicScores.of(sites), LabelDP(1, mechanism=mechanism))
+@both_mechanisms
+def test_the_real_protocol_opens_the_same_release(mechanism):
+    sites = cut(*pooled(600), 3, ids=True)
+    plan = planned(sites, mechanism)
     open_sums = [
         simulate(
             plan, sites, aggregation=how, response_keys=kept(3), entropy=Seeded(b"7")
@@ -141,40 +138,27 @@ def test_the_real_protocol_opens_the_same_release(mechanism) -> None:
     np.testing.assert_array_equal(*open_sums)
 
 
-# -- the plan ----------------------------------------------------------------
-
-
-def test_few_large_sites_bin_and_lone_examples_flip() -> None:
+def test_few_large_sites_bin_and_lone_examples_flip():
     s, y = pooled(4000)
-    privacy = LabelDP(1, mechanism="curves")
-    few = plan_curves(PublicScores.of(cut(s, y, 4)), privacy)
-    many = plan_curves(PublicScores.of(cut(s, y, 4000)), privacy)
-    assert isinstance(few.privacy, LabelDP)
-    assert isinstance(many.privacy, LabelDP)
-    assert few.privacy.mechanism == "binned"
-    assert many.privacy.mechanism == "response"
+    plans = [planned(cut(s, y, sites)) for sites in (4, 4000)]
+    assert [plan.privacy.mechanism for plan in plans] == ["binned", "response"]
 
 
-def test_the_plan_does_not_change_with_the_labels() -> None:
+def test_the_plan_does_not_change_with_the_labels():
     s, y = pooled(1000)
-    privacy = LabelDP(1, mechanism="curves")
-    one = plan_curves(PublicScores.of(cut(s, y, 4)), privacy)
-    other = plan_curves(PublicScores.of(cut(s, 1 - y, 4)), privacy)
+    one, other = planned(cut(s, y, 4)), planned(cut(s, 1 - y, 4))
     assert one.digest() == other.digest()
 
 
-def test_more_noise_asks_for_fewer_bins() -> None:
-    s, y = pooled(50_000)
-    public = PublicScores.of(cut(s, y, 5))
-    bins = [
-        len(plan_curves(public, LabelDP(e, mechanism="binned")).statistic.edges)
-        for e in ("0.3", "1", "3", "9")
-    ]
+def test_more_noise_asks_for_fewer_bins():
+    sites = cut(*pooled(50_000), 5)
+    plans = [planned(sites, "binned", e) for e in ("0.3", "1", "3", "9")]
+    bins = [len(plan.statistic.edges) for plan in plans]
     assert bins == sorted(bins)
     assert bins[0] < bins[-1]
 
 
-def test_no_bin_holds_much_more_than_its_share_of_examples_or_of_the_range() -> None:
+def test_no_bin_holds_much_more_than_its_share_of_examples_or_of_the_range():
     s, _ = pooled(10_000)
     public = PublicScores((np.sort(s),), Examples([0.5], [1]).scores)
     rule = public.rule(50)
@@ -187,7 +171,7 @@ def test_no_bin_holds_much_more_than_its_share_of_examples_or_of_the_range() -> 
     assert counts[0] == counts[-1] == 0
 
 
-def test_a_heavy_score_gets_a_bin_of_its_own() -> None:
+def test_a_heavy_score_gets_a_bin_of_its_own():
     s = np.concatenate([np.full(500, 0.25), np.linspace(0, 1, 500)])
     public = PublicScores((np.sort(s),), Examples([0.5], [1]).scores)
     edges = Edges.realise(public.rule(20))
@@ -195,141 +179,89 @@ def test_a_heavy_score_gets_a_bin_of_its_own() -> None:
     assert inside.tolist() == [0.25]
 
 
-def test_few_distinct_scores_are_their_own_bins_and_logits_work() -> None:
+def test_few_distinct_scores_are_their_own_bins_and_logits_work():
     public = PublicScores.of([Examples([0.1, 0.5, 0.5], [0, 1, 0])])
     assert public.rule(8) == Support((0.1, 0.5))
     s, y = pooled(3000)
-    logits = Examples(np.log(s / (1 - s)), y, kind="logit")
-    result = evaluate_labels([logits], privacy=LabelDP(4, mechanism="binned"))
+    result = measured([Examples(np.log(s / (1 - s)), y, kind="logit")], "binned", 4)
     assert result.auc.value == pytest.approx(roc_auc_score(y, s), abs=0.02)
 
 
-def test_thresholds_become_edges_and_given_edges_are_kept() -> None:
-    s, y = pooled(1000)
-    public = PublicScores.of(cut(s, y, 2))
-    privacy = LabelDP(1, mechanism="response")
-    plan = plan_curves(public, privacy, thresholds=(0.37,), edges=Uniform(8))
+def test_thresholds_become_edges_and_given_edges_are_kept():
+    sites = cut(*pooled(1000), 2)
+    plan = planned(sites, "response", thresholds=(0.37,), edges=Uniform(8))
     assert len(plan.statistic.edges) == 9
     assert 0.37 in plan.statistic.edges.values
 
 
-# -- charges -----------------------------------------------------------------
-
-
-def test_a_second_model_on_flipped_labels_costs_nothing_more() -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "ids", "cost"),
+    [("response", True, 1), ("response", False, 3), ("binned", True, 3)],
+)
+def test_further_models_are_charged_again_unless_flips_are_kept(mechanism, ids, cost):
     s, y = pooled(500)
-    response_keys = kept(2, cap="1")
-    privacy = LabelDP(1, mechanism="response")
+    keys = kept(2, cap=Fraction(cost))
     for scores in (s, s**2, 1 - s):
-        sites = cut(scores, y, 2, ids=True)
-        evaluate_labels(sites, privacy=privacy, response_keys=response_keys)
-    for k, own in enumerate(response_keys):
-        assert isinstance(own.account, MemoryAccount)
-        assert own.account.spent(f"site {k + 1}").epsilon == 1
+        measured(cut(scores, y, 2, ids=ids), mechanism, response_keys=keys)
+    assert spent(keys) == [cost, cost]
+    free = nullcontext() if cost == 1 else pytest.raises(BudgetError, match="cap")
+    with free:
+        measured(cut(s**3, y, 2, ids=ids), mechanism, response_keys=keys)
 
 
-def test_without_ids_a_second_model_on_flipped_labels_is_charged_again() -> None:
+def test_another_epsilon_is_charged_again_and_a_changed_label_is_not():
     s, y = pooled(500)
-    response_keys = kept(2)
-    for scores in (s, s**2):
-        evaluate_labels(
-            cut(scores, y, 2),
-            privacy=LabelDP(1, mechanism="response"),
-            response_keys=response_keys,
-        )
-    assert isinstance(response_keys[0].account, MemoryAccount)
-    assert response_keys[0].account.spent("site 1").epsilon == 2
-
-
-def test_a_second_model_on_binned_positives_is_charged_again() -> None:
-    s, y = pooled(500)
-    privacy = LabelDP(1, mechanism="binned")
-    free = kept(2)
-    for scores in (s, s**2):
-        evaluate_labels(cut(scores, y, 2), privacy=privacy, response_keys=free)
-    assert isinstance(free[0].account, MemoryAccount)
-    assert free[0].account.spent("site 1").epsilon == 2
-    capped = kept(2, cap="1")
-    evaluate_labels(cut(s, y, 2), privacy=privacy, response_keys=capped)
-    with pytest.raises(BudgetError, match="cap"):
-        evaluate_labels(cut(s**2, y, 2), privacy=privacy, response_keys=capped)
-
-
-def test_another_epsilon_is_charged_again_and_a_changed_label_is_not() -> None:
-    s, y = pooled(500)
-    response_keys = kept(1)
-    account = response_keys[0].account
-    assert isinstance(account, MemoryAccount)
+    keys = kept(1)
     for epsilon, labels in ((1, y), (2, y), (1, np.append(1 - y[:1], y[1:]))):
-        evaluate_labels(
-            cut(s, labels, 1, ids=True),
-            privacy=LabelDP(epsilon, mechanism="response"),
-            response_keys=response_keys,
-        )
-    assert account.spent("site 1").epsilon == 3
+        sites = cut(s, labels, 1, ids=True)
+        measured(sites, "response", epsilon, response_keys=keys)
+    assert spent(keys) == [3]
 
 
-def test_a_changed_label_moves_one_example_of_its_own_bin() -> None:
+def test_a_changed_label_moves_one_example_of_its_own_bin():
     s, y = pooled(500)
-    changed = np.append(1 - y[:1], y[1:])
-    plan = plan_curves(PublicScores.of(cut(s, y, 1)), LabelDP(1, mechanism="response"))
-    response_keys = kept(1, cap="1")
-    totals = [
-        simulate(plan, cut(s, labels, 1, ids=True), response_keys=response_keys)[
-            0
-        ].total
-        for labels in (y, changed)
-    ]
-    bins = len(plan.statistic.edges)
-    own = int(plan.statistic.edges.bins_of(s[:1])[0])
-    moved = totals[1] - totals[0]
-    assert np.flatnonzero(moved).tolist() == [own, bins + own]
-    assert np.abs(moved).sum() == 2
+    plan, keys = planned(cut(s, y, 1), "response"), kept(1, cap=Fraction(1))
+    before, after = (
+        simulate(plan, cut(s, labels, 1, ids=True), response_keys=keys)[0].total
+        for labels in (y, np.append(1 - y[:1], y[1:]))
+    )
+    edges = plan.statistic.edges
+    own = int(edges.bins_of(s[:1])[0])
+    assert np.flatnonzero(after - before).tolist() == [own, len(edges) + own]
+    assert np.abs(after - before).sum() == 2
 
 
-def test_custody_must_be_one_a_site() -> None:
-    s, y = pooled(100)
+def test_custody_must_be_one_a_site():
     with pytest.raises(InputError, match="2 sites need as many response keys, got 1"):
-        evaluate_labels(
-            cut(s, y, 2),
-            privacy=LabelDP(1, mechanism="response"),
-            response_keys=kept(1),
-        )
+        measured(cut(*pooled(100), 2), "response", response_keys=kept(1))
 
 
-# -- claims and refusals -----------------------------------------------------
-
-
-def test_the_claim_names_the_unit_the_trust_and_what_is_seen() -> None:
-    s, y = pooled(4000)
-    words = {}
-    for mechanism in ("response", "binned"):
-        privacy = LabelDP("0.5", mechanism=mechanism)
-        result = evaluate_labels(
-            cut(s, y, 2), privacy=privacy, entropy=Seeded(b"claim")
-        )
-        assert result.claim.unit == LABEL
-        assert result.claim.trust is Trust.LABELS_ONLY
-        words[mechanism] = str(result.claim)
-        assert "0.5-DP for one label flipped" in words[mechanism]
-        assert "sees every score and each site's size" in words[mechanism]
-        assert ("Computational" in words[mechanism]) == (mechanism == "response")
-    assert "that a label was changed since an earlier" in words["response"]
-    assert "is charged again" in words["binned"]
+@pytest.mark.parametrize(
+    ("mechanism", "sentence"),
+    [
+        ("response", "that a label was changed since an earlier"),
+        ("binned", "is charged again"),
+    ],
+)
+def test_the_claim_names_the_unit_the_trust_and_what_is_seen(mechanism, sentence):
+    sites = cut(*pooled(4000), 2)
+    claim = measured(sites, mechanism, "0.5", entropy=Seeded(b"claim")).claim
+    assert (claim.unit, claim.trust) == (LABEL, Trust.LABELS_ONLY)
+    words = str(claim)
+    assert "0.5-DP for one label flipped" in words
+    assert "sees every score and each site's size" in words
+    assert ("Computational" in words) == (mechanism == "response")
+    assert sentence in words
 
 
 @pytest.mark.filterwarnings("ignore::discreet.errors.UndefinedMetricWarning")
-@pytest.mark.parametrize("mechanism", CURVES)
+@every_mechanism
 @pytest.mark.parametrize("label", [0, 1])
-def test_one_class_alone_is_refused_with_the_reason(mechanism, label) -> None:
+def test_one_class_alone_is_refused_with_the_reason(mechanism, label):
     s, _ = pooled(2000)
     sites = cut(s, np.full(s.size, label), 2)
-    result = evaluate_labels(
-        sites, privacy=LabelDP(1, mechanism=mechanism), entropy=Seeded(b"one class")
-    )
-    assert isinstance(result, Evaluation)
+    result = measured(sites, mechanism, entropy=Seeded(b"one class"))
     assert np.isnan(result.auc.value)
-    assert result.fit.refusal is not None
     assert "too few labels for this epsilon" in result.fit.refusal
     with pytest.raises(NotReleasedError):
         result.curves.band()
@@ -337,67 +269,69 @@ def test_one_class_alone_is_refused_with_the_reason(mechanism, label) -> None:
     assert result.to_json()
 
 
-def test_positives_drowned_in_noise_are_refused_not_guessed() -> None:
-    s, y = pooled(1000, rate=0.05)
+def test_positives_drowned_in_noise_are_refused_not_guessed():
+    sites = cut(*pooled(1000, rate=0.05), 5)
     with pytest.warns(UndefinedMetricWarning, match="too few labels"):
-        evaluate_labels(
-            cut(s, y, 5),
-            privacy=LabelDP("0.2", mechanism="response"),
-            entropy=Seeded(b"drowned"),
-        )
+        measured(sites, "response", "0.2", entropy=Seeded(b"drowned"))
 
 
-@pytest.mark.parametrize("mechanism", CURVES)
-def test_empty_sites_and_sites_of_one_example_take_part(mechanism) -> None:
+@every_mechanism
+def test_empty_sites_and_sites_of_one_example_take_part(mechanism):
     s, y = pooled(400)
     sites = [*cut(s[:200], y[:200], 200), Examples([], []), Examples(s[200:], y[200:])]
-    result = evaluate_labels(sites, privacy=LabelDP(8, mechanism=mechanism))
-    assert isinstance(result, Evaluation)
+    result = measured(sites, mechanism, 8)
     assert result.source.releases[0].contributors == 202
-    assert result.observed.negatives.sum() + result.observed.positives.sum() == (
-        pytest.approx(400)
-    )
+    total = result.observed.negatives.sum() + result.observed.positives.sum()
+    assert total == pytest.approx(400)
 
 
-def test_sites_without_examples_are_refused() -> None:
+def test_sites_without_examples_are_refused():
     with pytest.raises(InputError, match="nothing to measure"):
-        evaluate_labels([Examples([], [])], privacy=LabelDP(1, mechanism="curves"))
+        measured([Examples([], [])])
 
 
-def test_rank_mechanisms_give_the_auc_alone_and_say_how_to_get_curves() -> None:
-    s, y = pooled(1000)
-    result = discreet.evaluate(cut(s, y, 2), privacy=LabelDP(4))
+def test_rank_mechanisms_give_the_auc_alone_and_say_how_to_get_curves():
+    sites = cut(*pooled(1000), 2)
+    result = discreet.evaluate(sites, privacy=LabelDP(4))
     assert not result.fit.has_curves
     assert 0.5 < result.auc.value < 1
     with pytest.raises(NotReleasedError, match="LabelDP"):
         result.roc_curve()
     with pytest.raises(PlanError, match="mechanism='curves'"):
-        discreet.evaluate(cut(s, y, 2), privacy=LabelDP(4), thresholds=[0.5])
+        discreet.evaluate(sites, privacy=LabelDP(4), thresholds=[0.5])
 
 
-def test_label_models_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(PlanError, match="one of choice"):
-        LabelDP(1, mechanism="magic")  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="omit delta"):
-        LabelDP(1, "1e-6", mechanism="binned")
-    s, y = pooled(100)
-    with pytest.raises(PlanError, match="two classes"):
-        discreet.evaluate(
-            cut(s, y, 2), privacy=LabelDP(1, mechanism="curves"), groups=["a"]
-        )
-    with pytest.raises(PlanError, match="public scores"):
-        discreet.recommend(PublicFacts(), LabelDP(1, mechanism="binned"))
-    with pytest.raises(PlanError, match="AUC alone"):
-        plan_curves(PublicScores.of(cut(s, y, 2)), LabelDP(1, mechanism="endpoint"))
+SITES = cut(*pooled(100), 2)
 
 
-def test_flips_cannot_be_drawn_afresh_by_a_site_that_has_no_key() -> None:
-    s, y = pooled(100)
-    public = PublicScores.of(cut(s, y, 2))
-    plan = plan_curves(public, LabelDP(1, mechanism="response"))
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: LabelDP(1, mechanism="magic"), "one of choice"),
+        (lambda: LabelDP(1, "1e-6", mechanism="binned"), "omit delta"),
+        (
+            lambda: discreet.evaluate(
+                SITES, privacy=LabelDP(1, mechanism="curves"), groups=["a"]
+            ),
+            "two classes",
+        ),
+        (
+            lambda: discreet.recommend(PublicFacts(), LabelDP(1, mechanism="binned")),
+            "public scores",
+        ),
+        (lambda: planned(SITES, "endpoint"), "AUC alone"),
+    ],
+)
+def test_label_models_that_make_no_sense_are_refused(make, words):
+    with pytest.raises(PlanError, match=words):
+        make()
+
+
+def test_flips_cannot_be_drawn_afresh_by_a_site_that_has_no_key():
+    plan = planned(SITES, "response")
     with pytest.raises(PolicyError, match="needs a key"):
         respond(
-            cut(s, y, 2)[0],
+            SITES[0],
             MemoryAccount(),
             plan,
             plan.resolve(0, []),
@@ -407,9 +341,7 @@ def test_flips_cannot_be_drawn_afresh_by_a_site_that_has_no_key() -> None:
         )
 
 
-@pytest.mark.parametrize("mechanism", ["response", "binned"])
-def test_a_plan_of_curves_survives_its_file(mechanism) -> None:
-    s, y = pooled(300)
-    public = PublicScores.of(cut(s, y, 2))
-    plan = plan_curves(public, LabelDP("0.5", mechanism=mechanism))
+@both_mechanisms
+def test_a_plan_of_curves_survives_its_file(mechanism):
+    plan = planned(cut(*pooled(300), 2), mechanism, "0.5")
     assert planfile.loads(planfile.dumps(plan)).digest() == plan.digest()

@@ -127,20 +127,19 @@ def test_the_sampling_bound_is_above_delongs_variance(rng):
         assert np.sqrt(delong) < bound
 
 
+NOISE = TotalsCovariance(9.0, 0.0, 4.0)
+
+
 @pytest.mark.parametrize("positives", [0.0, -3.5, 100.0, 104.2])
 def test_an_estimated_class_that_is_empty_gives_no_value(positives):
-    found = rank_auc(
-        RankTotals(100.0, positives), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
-    )
+    found = rank_auc(RankTotals(100.0, positives), 100, covariance=NOISE)
     assert math.isnan(found.value)
     assert "not above 0" in found.unusable
 
 
 @pytest.mark.parametrize(("rank_sum", "value"), [(9000.0, 1.0), (100.0, 0.0)])
 def test_a_value_outside_the_unit_interval_is_cut_and_marked(rank_sum, value):
-    found = rank_auc(
-        RankTotals(rank_sum, 50.0), 100, covariance=TotalsCovariance(9.0, 0.0, 4.0)
-    )
+    found = rank_auc(RankTotals(rank_sum, 50.0), 100, covariance=NOISE)
     assert found.value == value
     assert "was cut to" in found.caution
 

@@ -32,11 +32,11 @@ def never():
 
 @pytest.fixture
 def ledger(tmp_path):
-    opened = [Ledger.new(tmp_path / "ledger.sqlite")]
+    path = tmp_path / "ledger.sqlite"
+    opened = [Ledger.new(path)]
 
     def open_ledger(policy):
-        known = Ledger if opened else Ledger.new
-        opened.append(known(tmp_path / "ledger.sqlite", limits=policy.limits()))
+        opened.append(Ledger(path, limits=policy.limits()))
         return opened[-1]
 
     yield open_ledger
@@ -127,25 +127,21 @@ def test_shares_leave_once_a_session(owner, model):
         member.leaving(same, again)
 
 
-def test_a_second_noisy_session_is_refused_when_the_cap_is_spent(owner):
-    owner(NOISY).answer(entropy=SYSTEM)
-    second = owner(NOISY, never, sessions_per_plan=2)
-    with pytest.raises(BudgetError, match="exceed the cap"):
-        second.answer(entropy=SYSTEM)
-
-
-def test_sessions_of_one_question_are_counted(owner):
-    owner(NOISY).answer(entropy=SYSTEM)
-    second = owner(NOISY, never, epsilon_total=Fraction(9))
-    with pytest.raises(BudgetError, match="answered in 1 sessions"):
-        second.answer(entropy=SYSTEM)
-
-
-def test_exact_values_are_counted(owner):
-    owner(EXACT).answer(entropy=SYSTEM)
-    second = owner(EXACT, sessions_per_plan=2)
-    with pytest.raises(BudgetError, match="exceed the cap"):
-        second.answer(entropy=SYSTEM)
+@pytest.mark.parametrize(
+    ("model", "more", "sentence"),
+    [
+        (NOISY, {"sessions_per_plan": 2}, "exceed the cap"),
+        (NOISY, {"epsilon_total": Fraction(9)}, "answered in 1 sessions"),
+        (EXACT, {"sessions_per_plan": 2}, "exceed the cap"),
+    ],
+)
+def test_a_second_session_is_refused_when_a_cap_is_reached(
+    owner, model, more, sentence
+):
+    owner(model).answer(entropy=SYSTEM)
+    rows = never if model is NOISY else ROWS
+    with pytest.raises(BudgetError, match=sentence):
+        owner(model, rows, **more).answer(entropy=SYSTEM)
 
 
 def test_a_second_exact_value_of_changed_rows_is_refused_after_its_charge(owner):
@@ -166,12 +162,8 @@ def test_a_stranger_to_the_session_is_refused_before_anything(owner):
         member.answer(entropy=SYSTEM)
 
 
-@pytest.fixture
-def session():
-    return local_session((3, 5))
-
-
-def test_shares_are_sorted_words_and_nothing_else(session):
+def test_shares_are_sorted_words_and_nothing_else():
+    session = local_session((3, 5))
     data = Examples([0.5, 0.25, 1.0], [1, 0, 1])
     packages = make_packages(session, "owner-1", data, entropy=SYSTEM)
     values = combine([p.pairs for p in packages])
@@ -190,23 +182,21 @@ def test_padding_hides_the_size():
     assert len(sizes) == 1
 
 
-def test_another_number_of_rows_is_refused_before_anything_is_shared(session):
-    with pytest.raises(InputError, match="has 2 examples, the session says 3"):
-        make_packages(session, "owner-1", Examples([0.1, 0.2], [0, 1]), entropy=_never)
+@pytest.mark.parametrize(
+    ("sizes", "name", "rows", "sentence"),
+    [
+        ((3, 5), "owner-1", 2, "has 2 examples, the session says 3"),
+        ((2,), "owner-1", 3, "agree on a larger size"),
+        ((3, 5), "party-0", 1, "names no owner 'party-0'"),
+    ],
+)
+def test_other_rows_and_strangers_are_refused_before_anything_is_shared(
+    sizes, name, rows, sentence
+):
+    def undrawn(size):
+        raise AssertionError(f"{size} secret bytes were drawn")
 
-
-def test_more_rows_than_the_padding_are_refused():
-    session = local_session((2,), ExactMPC(hide_sizes=True))
-    with pytest.raises(InputError, match="agree on a larger size"):
-        make_packages(
-            session, "owner-1", Examples([0.1] * 3, [0, 1, 0]), entropy=_never
-        )
-
-
-def test_a_stranger_is_no_owner(session):
-    with pytest.raises(InputError, match="names no owner 'party-0'"):
-        make_packages(session, "party-0", Examples([0.1], [1]), entropy=_never)
-
-
-def _never(size):
-    raise AssertionError(f"{size} secret bytes were drawn")
+    session = local_session(sizes, ExactMPC(hide_sizes=len(sizes) == 1))
+    data = Examples([0.1] * rows, [1] * rows)
+    with pytest.raises(InputError, match=sentence):
+        make_packages(session, name, data, entropy=undrawn)

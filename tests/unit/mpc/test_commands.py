@@ -38,10 +38,24 @@ def prepared(tmp_path, run):
     return folder, file
 
 
-def rows(tmp_path, text):
-    path = tmp_path / "rows.csv"
-    path.write_text("y_score,y_true\n" + text, encoding="utf-8")
-    return path
+GOOD = "0.5,1\n0.1,0\n0.2,1\n"
+
+
+@pytest.fixture
+def owner(tmp_path, prepared, run):
+    """Run an owner on rows of text."""
+
+    def command(text=GOOD, name="owner-1", **options):
+        folder, file = prepared
+        path = tmp_path / "rows.csv"
+        path.write_text("y_score,y_true\n" + text, encoding="utf-8")
+        return run(
+            *("owner", file, path, "--name", name, "--certificates", folder),
+            *("--policy", tmp_path / "policy.toml"),
+            *(x for key, value in options.items() for x in (f"--{key}", value)),
+        )
+
+    return command
 
 
 def test_a_session_is_written_once(prepared, run):
@@ -58,21 +72,15 @@ def test_a_session_is_written_once(prepared, run):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--party", "a:1:2", "--owner", "o:3"], "3 compute parties, got 1"),
-        (["--party", "a:1:2", "--owner", "o"], "an owner is NAME:ROWS"),
-        (["--party", "a:1", "--owner", "o:3"], "host:port"),
-        (
-            ["--party", "a:1:2", "--owner", "o:3", "--ties", "maybe"],
-            "ties are 'exact' or 'none'",
-        ),
-        (
-            ["--party", "a:1:2", "--owner", "o:3", "--scores", "other"],
-            '"probability" or "logit"',
-        ),
+        ("--party a:1:2 --owner o:3", "3 compute parties, got 1"),
+        ("--party a:1:2 --owner o", "an owner is NAME:ROWS"),
+        ("--party a:1 --owner o:3", "host:port"),
+        ("--party a:1:2 --owner o:3 --ties maybe", "ties are 'exact' or 'none'"),
+        ("--party a:1:2 --owner o:3 --scores other", '"probability" or "logit"'),
     ],
 )
 def test_a_wrong_session_is_refused(tmp_path, run, options, sentence):
-    code, _, error = run("session", tmp_path / "new.toml", *options)
+    code, _, error = run("session", tmp_path / "new.toml", *options.split())
     assert code == EXIT_INPUT
     assert sentence in error
     assert not (tmp_path / "new.toml").exists()
@@ -87,42 +95,23 @@ def test_a_wrong_session_is_refused(tmp_path, run, options, sentence):
         ("0.5,1\n0.2,1\n", "has 2 examples, the session says 3"),
     ],
 )
-def test_an_owner_refuses_its_own_bad_data_before_it_connects(
-    tmp_path, prepared, run, text, sentence
-):
-    folder, file = prepared
-    data = rows(tmp_path, text)
-    code, _, error = run(
-        *("owner", file, data, "--name", "owner-1", "--certificates", folder),
-        *("--policy", tmp_path / "policy.toml"),
-    )
+def test_an_owner_refuses_its_own_bad_data_before_it_connects(owner, text, sentence):
+    code, _, error = owner(text)
     assert code == EXIT_INPUT
     assert sentence in error
 
 
-def test_an_owner_that_finds_no_party_says_so_within_the_timeout(
-    tmp_path, prepared, run
-):
-    folder, file = prepared
-    data = rows(tmp_path, "0.5,1\n0.1,0\n0.2,1\n")
-    code, _, error = run(
-        *("owner", file, data, "--name", "owner-1"),
-        *("--certificates", folder, "--timeout", 1),
-        *("--policy", tmp_path / "policy.toml"),
-    )
+def test_an_owner_that_finds_no_party_says_so_within_the_timeout(owner):
+    code, _, error = owner(timeout=1)
     assert code == EXIT_SESSION
     assert "party-0 did not answer within 1 s; nothing was revealed" in error
 
 
-def test_an_owner_whose_policy_forbids_a_session_takes_no_part(tmp_path, prepared, run):
-    folder, file = prepared
+def test_an_owner_whose_policy_forbids_a_session_takes_no_part(tmp_path, owner):
     policy = tmp_path / "policy.toml"
     text = policy.read_text().replace("exact_sums = 1", "exact_sums = 0")
     policy.write_text(text, encoding="utf-8")
-    code, _, error = run(
-        *("owner", file, rows(tmp_path, "0.5,1\n0.1,0\n0.2,1\n")),
-        *("--name", "owner-1", "--certificates", folder, "--policy", policy),
-    )
+    code, _, error = owner()
     assert code == EXIT_INPUT
     assert "the policy allows none" in error
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
@@ -130,18 +119,15 @@ def test_an_owner_whose_policy_forbids_a_session_takes_no_part(tmp_path, prepare
 
 
 @pytest.mark.parametrize("command", ["party", "owner", "open"])
-def test_a_member_that_is_not_in_the_session_is_refused(
-    tmp_path, prepared, run, command
-):
+def test_a_member_that_is_not_in_the_session_is_refused(prepared, run, owner, command):
     folder, file = prepared
-    data, rules = [], []
     if command == "owner":
-        data = [rows(tmp_path, "0.5,1\n0.1,0\n0.2,1\n")]
-        rules = ["--policy", tmp_path / "policy.toml"]
-    stranger = "analyst" if command != "open" else "owner-1"
-    code, _, error = run(
-        command, file, *data, "--name", stranger, "--certificates", folder, *rules
-    )
+        code, _, error = owner(name="analyst")
+    else:
+        stranger = "analyst" if command == "party" else "owner-1"
+        code, _, error = run(
+            command, file, "--name", stranger, "--certificates", folder
+        )
     assert code == EXIT_INPUT
     assert "session" in error
 

@@ -270,27 +270,14 @@ def histogram_of(tree: NoisyTree, noise: NoiseDistribution) -> NoisyHistogram:
 
 def _moved(tree: NoisyTree, noise: FloatVector) -> NoisyTree:
     """Return the tree with noise added to every node."""
-    sizes = [level.size for level in (*tree.negatives, *tree.positives)]
-    parts = np.split(noise, np.cumsum(sizes)[:-1])
-    height = len(tree.negatives)
-    return replace(
-        tree,
-        negatives=tuple(
-            a + b for a, b in zip(tree.negatives, parts[:height], strict=True)
-        ),
-        positives=tuple(
-            a + b for a, b in zip(tree.positives, parts[height:], strict=True)
-        ),
-    )
-
-
-def _aupr(curves: ScoreCurves) -> float:
-    trace = curves.trace(_PIECES)
-    return trapezoid_area(trace.tpr, trace.precision)
+    levels, height = (*tree.negatives, *tree.positives), len(tree.negatives)
+    parts = np.split(noise, np.cumsum([level.size for level in levels])[:-1])
+    moved = tuple(a + b for a, b in zip(levels, parts, strict=True))
+    return replace(tree, negatives=moved[:height], positives=moved[height:])
 
 
 _AREAS: Final[Mapping[str, Callable[[ScoreCurves], float]]] = {
     "auc": lambda curves: curves.auc,
     "average_precision": lambda curves: curves.average_precision,
-    "aupr": _aupr,
+    "aupr": lambda curves: trapezoid_area(*curves.trace(_PIECES)[1:]),
 }

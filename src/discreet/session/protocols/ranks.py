@@ -23,17 +23,16 @@ import numpy as np
 
 from discreet.arrays import FloatVector, IntVector
 from discreet.codec.messages import BinaryMessage, Blob, MalformedMessageError
+from discreet.codec.parsing import exact
 from discreet.entropy import Entropy, child, words
 from discreet.errors import DiscreetError, InputError, PlanError
-from discreet.label.mechanisms import SumKind, build, kinds_of, options_for
-from discreet.label.messages import (
+from discreet.label.mechanisms import SumKind, build, mechanism_named, option_for
+from discreet.label.rank_terms import (
     RankAnswer,
     RanksMessage,
+    RankSumTerms,
     Scores,
     SentOrder,
-)
-from discreet.label.rank_terms import (
-    RankSumTerms,
     SiteRankSums,
     encode_sites,
     encode_summed,
@@ -206,7 +205,7 @@ class Ranks(Protocol):
 
 def _is_summed(plan: Plan) -> bool:
     """Whether one sum over all sites is revealed, and not each site's own."""
-    return RankSumTerms.of(plan.statistic, plan.privacy.loss).aggregation == "secagg"
+    return RankSumTerms.of(plan.statistic, plan.privacy.loss).summed
 
 
 def _is_ranked(state: bytes) -> bool:
@@ -296,7 +295,7 @@ def collect(
     replies = ask(RANKS, {site: RanksMessage(r).encode() for site, r in ranks.items()})
     if len(replies) < len(ranks):
         raise TooFewSitesError(RANKS, len(replies), len(ranks))
-    if terms.aggregation == "secagg":
+    if terms.summed:
         if secure_sum is None:
             raise InputError("these terms reveal a secure sum: give what carries it")
         total, contributors = secure_sum(present)
@@ -319,9 +318,11 @@ def read_answer(
     """
     answer = _from_site(RankAnswer.decode, site, message)
     option, released = answer.option, answer.released
-    if option.kind not in kinds_of(terms.mechanism) | {SumKind.NOTHING}:
+    if option.kind not in mechanism_named(terms.sums.mechanism).kinds | {
+        SumKind.NOTHING
+    }:
         raise FaultySiteError(
-            site, f"answered by another mechanism than {terms.mechanism}"
+            site, f"answered by another mechanism than {terms.sums.mechanism}"
         )
     try:
         if option.kind is SumKind.RESPONSE_LABELS:
@@ -378,7 +379,7 @@ class RankSite:
             return self._join()
         order = self._order(state)
         ranks = self._ranks(message, order)
-        if self.terms.aggregation == "secagg":
+        if self.terms.summed:
             placed = np.empty_like(ranks.doubled)
             placed[order] = ranks.doubled
             return RanksMessage(SiteRanks(placed, ranks.examples)).encode(), b""
@@ -440,10 +441,8 @@ class RankSite:
     def _answer(self, ranks: SiteRanks, order: IntVector) -> RankAnswer:
         """Choose by public facts, protect, and say what was chosen."""
         terms = self.terms
-        options = options_for(
-            terms.mechanism, [ranks], terms.budget, share=terms.rank_share
-        )
-        option = options[0]
+        share = exact(terms.sums.share)
+        option = option_for(terms.sums.mechanism, ranks, terms.budget, share=share)
         mechanism = build(option, ranks, terms.budget)
         if self.flipped is not None and isinstance(mechanism, ResponseSums):
             flipped = self._sent(self.flipped(), order)

@@ -69,28 +69,26 @@ def test_settings_that_make_no_tree_are_refused(wrong):
         FedCurve(**wrong)
 
 
-def test_a_quantile_is_the_left_edge_of_the_leaf_that_reaches_it():
-    edges = Edges.realise(Uniform(8))
-    leaves = np.array([0, 10, 0, 40, 0, 0, 45, 5], dtype=float)
-    found = tree_quantiles(
-        merged_levels(leaves, 2, 3), edges, np.array([0.05, 0.3, 0.8, 0.99])
-    )
-    # .05 of the mass is within half an average leaf (1/16) of nothing: no search.
-    assert found.tolist() == [0.0, 3 / 8, 6 / 8, 7 / 8]
-
-
-def test_a_leaf_that_reaches_the_fraction_exactly_is_the_quantile():
-    edges = Edges.realise(Uniform(4))
-    levels = [np.array([6.0, 2.0]), np.array([2.0, 4.0, 1.0, 1.0])]
-    found = tree_quantiles(levels, edges, np.array([0.25, 0.75]))
-    assert found.tolist() == [0.0, 0.25]
-
-
-def test_negative_counts_are_passed_over():
-    edges = Edges.realise(Uniform(4))
-    levels = [np.array([-2.0, 12.0]), np.array([3.0, -5.0, 6.0, 6.0])]
-    found = tree_quantiles(levels, edges, np.array([0.5, 0.9]))
-    assert found.tolist() == [0.5, 0.75]
+@pytest.mark.parametrize(
+    ("levels", "fractions", "places"),
+    [
+        # .05 of the mass is within half an average leaf (1/16) of nothing: no search.
+        (
+            merged_levels(np.array([0.0, 10, 0, 40, 0, 0, 45, 5]), 2, 3),
+            [0.05, 0.3, 0.8, 0.99],
+            [0.0, 3 / 8, 6 / 8, 7 / 8],
+        ),
+        # A leaf that reaches the fraction exactly is the quantile.
+        ([np.array([6.0, 2.0]), np.array([2.0, 4, 1, 1])], [0.25, 0.75], [0.0, 0.25]),
+        # Negative counts are passed over.
+        ([np.array([-2.0, 12.0]), np.array([3.0, -5, 6, 6])], [0.5, 0.9], [0.5, 0.75]),
+    ],
+)
+def test_a_quantile_is_the_left_edge_of_the_leaf_that_reaches_it(
+    levels, fractions, places
+):
+    edges = Edges.realise(Uniform(levels[-1].size))
+    assert tree_quantiles(levels, edges, np.array(fractions)).tolist() == places
 
 
 def test_exact_quantiles_are_numpys():
@@ -255,18 +253,6 @@ def test_combine_merges_what_is_released_and_stays_below_1(sample, rng):
     assert other.average_precision == pytest.approx(one.average_precision, abs=0.05)
     assert other.average_precision != one.average_precision
     assert other.auc == pytest.approx(one.auc, abs=1e-4)
-
-
-def test_results_do_not_depend_on_how_examples_are_spread_over_sites(sample):
-    scores, labels = sample
-    method = FedCurve(quantiles=32)
-    tree = method.hierarchy()
-    order = np.argsort(scores)  # as unlike as sites can be
-    parts = np.array_split(order, 7)
-    counts = sum(tree.count(Examples(scores[k], labels[k])) for k in parts)
-    merged = NoisyTree.from_release(tree, counts.astype(float), variance=0.0)
-    pooled = released(method, scores, labels)
-    assert method.curves(merged).auc == method.curves(pooled).auc
 
 
 def test_too_few_examples_for_the_noise_are_refused():
