@@ -61,20 +61,18 @@ check: .venv/.dev .venv-flower/.tests    ## Format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy --python-executable .venv-flower/bin/python src/discreet/transport/flower bench/federation.py
+	$(BIN)/mypy --python-executable .venv-flower/bin/python src/discreet/transport/flower
 	$(BIN)/lint-imports
 
 format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves
-BENCHES_FLOWER := federation waiting
+BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves waiting many_sites
 BENCHES_MPC := exact
 
-bench: .venv/.dev .venv-flower/.tests .venv-mpc/.tests    ## Print the tables of ratios against the anchors
+bench: .venv/.dev .venv-mpc/.tests    ## Print the tables of ratios against the anchors
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
-	for name in $(BENCHES_FLOWER); do echo "== $$name"; .venv-flower/bin/python bench/$$name.py || exit 1; done
 	for name in $(BENCHES_MPC); do echo "== $$name"; .venv-mpc/bin/python bench/$$name.py || exit 1; done
 
 pictures: .venv/.dev    ## Take the pictures of the documentation again
@@ -105,6 +103,7 @@ TOOLS   := pytest pytest-xdist hypothesis scikit-learn execnet iniconfig pluggy 
 
 locks: .venv/.dev    ## Pin the newest versions again; `uv` must be installed
 	echo | $(COMPILE) --universal -p 3.11 --extra dev -o constraints.txt --upgrade
+	echo 'setuptools>=77' | $(HASHED) --universal -p 3.11 --extra deploy --extra demo -o locks/deploy.txt --upgrade
 	echo 'setuptools>=77' | $(HASHED) --universal -p 3.11 --extra flower --extra demo -o locks/flower.txt --upgrade
 	echo 'setuptools>=77' | $(HASHED) -p 3.11 --extra mpc -o locks/mpc.txt --upgrade
 	grep -E '^($(subst $() ,|,$(TOOLS)))==' constraints.txt > locks/tests.txt

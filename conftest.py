@@ -112,7 +112,7 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
-_EXTRAS = {"flower": "flwr", "mpc": "spu"}
+_EXTRAS = {"flower": "flwr", "mpc": "spu", "nvflare": "nvflare"}
 _ABSENT = {extra for extra, module in _EXTRAS.items() if find_spec(module) is None}
 _NEEDED_BY = {
     **dict.fromkeys(
@@ -126,7 +126,7 @@ _NEEDED_BY = {
 
 def pytest_report_header():
     return [
-        f"without the tests of the extra {extra!r}: it is not installed here"
+        f"without the tests that need {extra}: it is not installed here"
         for extra in sorted(_ABSENT)
     ]
 

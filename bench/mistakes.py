@@ -35,8 +35,6 @@ from discreet.plan.plan import recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.transport.addresses import LOOPBACK
-from discreet.transport.flower.processes import OFFLINE
-from discreet.transport.flower.reaching import trusting
 from discreet.transport.keys import make_consortium
 from mistakes_table import MAIN, PATIENT, ROWS, SECRET, Mistake, Place
 from sessions import POLICY, SITES
@@ -87,7 +85,7 @@ def _try(row: Mistake, folder: Path) -> tuple[str, int, float, float]:
         began, before = time.monotonic(), _worked()
         done = subprocess.run(  # noqa: S603 - our own command
             command,
-            env={**os.environ, **OFFLINE, **at.environment, "COLUMNS": "200"},
+            env={**os.environ, **at.environment, "COLUMNS": "200"},
             capture_output=True,
             timeout=GIVE_UP,
             check=False,
@@ -128,7 +126,6 @@ def _prepare(folder: Path, hosts: list[str]) -> None:
     pq.write_table(table, folder / "north.parquet")
     (folder / "north" / "policy.toml").write_text(policyfile.dumps(POLICY))
     Ledger.new(folder / "north" / "ledger.sqlite").close()
-    trusting(folder / "north" / "ca.pem")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import ssl
@@ -19,13 +18,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from unittest import mock
 
+from discreet.plan.cohort import Roster
 from discreet.plan.file import dumps, loads
+from discreet.plan.plan import ModelRef, Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.respond import use_of
 from discreet.transport import keys as key_files
 from discreet.transport.addresses import LOOPBACK, free_port
-from discreet.transport.flower.processes import OFFLINE
 from sessions import POLICY
 
 MAIN = "from discreet.cli.main import main; main()"
@@ -77,7 +77,6 @@ class Place:
         given = {
             "plan": f"{f}/plan.toml",
             "scores": f"{f}/north.parquet",
-            "policy": f"{f}/north/policy.toml",
             "keys": f"{f}/north",
             "coordinator": f"{LOOPBACK}:{self.port}",
             "wait": "2",
@@ -198,15 +197,13 @@ def speaks_no_tls(at: Place) -> list[str]:
     return at.site(wait="30")
 
 
-def unknown_node_key(at: Place) -> list[str]:
-    """A real coordinator that was given another node key of this site."""
-    nodes = Path("coordinator") / "nodes" / "north.pub"
-    shutil.copy(at.others / nodes, at.folder / nodes)
+def runs(at: Place, plan: Plan) -> list[str]:
+    """A real coordinator that runs another plan than the site's."""
+    (at.folder / "other.toml").write_text(dumps(plan))
     command = [sys.executable, "-c", MAIN, *at.coordinate()[:-1], "120"]
+    command[command.index(f"{at.folder}/plan.toml")] = f"{at.folder}/other.toml"
     log = at.stack.enter_context((at.folder / "coordinator.log").open("wb"))
-    running = subprocess.Popen(  # noqa: S603 - our own command
-        command, env={**os.environ, **OFFLINE}, stdout=log, stderr=log
-    )
+    running = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - ours
     at.stack.callback(running.wait)
     at.stack.callback(running.terminate)
     deadline = time.monotonic() + GIVE_UP
@@ -216,6 +213,19 @@ def unknown_node_key(at: Place) -> list[str]:
                 break
         time.sleep(0.2)
     return at.site(wait="30")
+
+
+def stranger(at: Place) -> list[str]:
+    plan = loads((at.folder / "plan.toml").read_text())
+    theirs = loads((at.others / "plan.toml").read_text()).roster
+    if plan.roster is None or theirs is None:
+        raise SystemExit("the plans have rosters")
+    return runs(at, replace(plan, roster=Roster(theirs.sites, plan.roster.coordinator)))
+
+
+def other_plan(at: Place) -> list[str]:
+    plan = loads((at.folder / "plan.toml").read_text())
+    return runs(at, replace(plan, model=ModelRef("another")))
 
 
 def proxied(at: Place) -> list[str]:
@@ -309,7 +319,6 @@ ROWS = [
     Mistake("ledger without its head", remove("north/ledger.sqlite.head"), "head"),
     Mistake("ledger for all to read", open_to_all("north/ledger.sqlite"), "ledger"),
     Mistake("no keys", lambda at: at.site(keys=f"{at.folder}/nobody"), "discreet keys"),
-    Mistake("node key for all to read", open_to_all("north/node.key"), "chmod"),
     Mistake("identity for all to read", open_to_all("north/identity.key"), "chmod"),
     Mistake("no identity", remove("north/identity.key"), "identity"),
     Mistake(
@@ -317,13 +326,17 @@ ROWS = [
         lambda at: at.site(keys=f"{at.others}/north"),
         "roster",
     ),
-    Mistake("authority is no certificate", edit("north/ca.pem", lambda _: "x"), "PEM"),
+    Mistake(
+        "changed public file of the coordinator",
+        edit("north/coordinator.public.toml", lambda t: t.replace("127", "128")),
+        "not signed",
+    ),
     Mistake(
         "address without a port", lambda at: at.site(coordinator="hub"), "host:port"
     ),
     Mistake(
-        "address with https://",
-        lambda at: at.site(coordinator="https://hub:9443"),
+        "address with a path",
+        lambda at: at.site(coordinator="https://hub/x:9443"),
         "host:port",
     ),
     Mistake(
@@ -336,9 +349,10 @@ ROWS = [
     Mistake("port of another web server", answered(404), "not as a coordinator"),
     Mistake("foreign authority", answered(strange=True), "another authority"),
     Mistake("name not in the certificate", answered(host="localhost"), "other names"),
-    Mistake("certificate has ended", expired, "has ended"),
-    Mistake("clock 90 s ahead", answered(401, 90.0), "s ahead of the coordinator's"),
-    Mistake("node key that nobody knows", unknown_node_key, "does not know this site"),
+    Mistake("certificate has ended", expired, "has expired"),
+    Mistake("clock 900 s ahead", answered(401, 900.0), "s ahead of the coordinator's"),
+    Mistake("site that is not in the roster", stranger, "not in the roster"),
+    Mistake("coordinator with another plan", other_plan, "another plan"),
     Mistake("proxy that is not there", proxied, "HTTPS_PROXY is set"),
     Mistake("plan of a rehearsal", rehearsed, "--rehearse"),
     Mistake(
@@ -364,11 +378,6 @@ ROWS = [
     Mistake("report as .pdf", lambda at: at.coordinate("--report", "r.pdf"), ".html"),
     Mistake("JSON into a folder", lambda at: at.coordinate("--json", "."), "a folder"),
     Mistake("plan without a roster", without_roster, "--unauthenticated"),
-    Mistake(
-        "no node key of a site",
-        coordinator(lambda own, _: (own / "nodes" / "east.pub").unlink()),
-        "'east'",
-    ),
     Mistake(
         "coordinator's certificate has ended",
         coordinator(lambda own, _: _let_expire(own)),

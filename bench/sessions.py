@@ -3,7 +3,8 @@
     python bench/sessions.py --sessions 12              # three sites, processes, TLS
     python bench/sessions.py --sessions 50 --load 6     # on a busy machine
     python bench/sessions.py --sessions 60 --kill       # a random process is killed
-    python bench/sessions.py --in-process 10000         # over a carrier that fails
+    python bench/sessions.py --sessions 20 --bad-line   # 100 ms away, stalls, resets
+    python bench/sessions.py --in-process 10000         # over a transport that fails
 
 Every session is checked: the result is that of the sum of what the sites' ledgers
 say they sent, each of them is charged for it, once, and no process is left behind.
@@ -24,7 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -34,6 +35,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.stats import beta
 
+from bad_line import bad_line
 from discreet.data.edges import Warped
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
@@ -46,8 +48,6 @@ from discreet.session.coordinator import evaluation_of
 from discreet.session.messages import Ending
 from discreet.session.policy import Policy
 from discreet.transport.addresses import LOOPBACK, free_port
-from discreet.transport.flower import link
-from discreet.transport.flower.processes import OFFLINE
 from discreet.transport.keys import make_consortium
 from unreliable import run_in_process
 
@@ -66,11 +66,11 @@ POLICY = Policy(
 )
 """A site that pays twice would exceed it, and decline."""
 MARK = "DISCREET_BENCH"
-DONE = "opened; one was killed when it was done, and had nothing to go on with"
+DONE = "revealed; one was killed when it was done, and had nothing to resume"
 GONE_SECONDS = 15.0
 SESSION_SECONDS = 600.0
 STARTS = 3
-"""How often a command that was killed, or lost its link, is started."""
+"""How often a command that was killed is started."""
 
 
 def main() -> None:
@@ -83,9 +83,10 @@ def main() -> None:
     parser.add_argument(
         "--within",
         type=float,
-        default=12.0,
+        default=4.0,
         help="seconds within which it is killed: as long as a session takes here",
     )
+    parser.add_argument("--bad-line", action="store_true")
     parser.add_argument("--step", type=float, default=120.0)
     parser.add_argument("--in-process", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
@@ -95,7 +96,11 @@ def main() -> None:
         with busy(chosen.load):
             outcomes = Counter(
                 one_session(
-                    i, rng, within=chosen.within * chosen.kill, step=chosen.step
+                    i,
+                    rng,
+                    within=chosen.within * chosen.kill,
+                    step=chosen.step,
+                    bad=chosen.bad_line,
                 )
                 for i in range(chosen.sessions)
             )
@@ -105,12 +110,12 @@ def main() -> None:
 
 
 def show(title: str, outcomes: Counter[str]) -> None:
-    tried, opened = outcomes.total(), outcomes["opened"]
+    tried, revealed = outcomes.total(), outcomes["revealed"]
     for outcome, count in sorted(outcomes.items()):
         print(f"{title}: {count} {outcome}")
     # A session that had too few sites left could not be finished by anybody.
     possible = tried - outcomes["aborted, as it must be"]
-    failed = possible - opened - outcomes[DONE]
+    failed = possible - revealed - outcomes[DONE]
     limit = 1.0 if failed == possible else beta.ppf(0.95, failed + 1, possible - failed)
     print(f"{title}: {failed} of {possible} failed, fewer than {limit:.2%} (95%)")
     wrong = [name for name in outcomes if name.startswith("WRONG")]
@@ -162,7 +167,7 @@ class Supervised:
                     "from discreet.cli.main import main; main()",
                     *self.arguments,
                 ],
-                env={**os.environ, **OFFLINE, MARK: self.mark},
+                env={**os.environ, MARK: self.mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -194,15 +199,26 @@ class Supervised:
 
 
 def one_session(
-    number: int, rng: np.random.Generator, *, within: float, step: float
+    number: int,
+    rng: np.random.Generator,
+    *,
+    within: float,
+    step: float,
+    bad: bool = False,
 ) -> str:
     """Run one session of a fresh consortium; return how it ended."""
-    with tempfile.TemporaryDirectory(prefix="discreet-bench-") as place:
-        folder, mark = Path(place), secrets.token_hex(16)
-        plan = prepare(folder, rng)
+    with (
+        tempfile.TemporaryDirectory(prefix="discreet-bench-") as place,
+        ExitStack() as lines,
+    ):
+        folder, mark, port = Path(place), secrets.token_hex(16), free_port()
+        reached = port
+        if bad:
+            reached = lines.enter_context(bad_line(port, int(rng.integers(2**32))))
+        plan = prepare(folder, rng, reached)
         began = time.monotonic()
-        commands = start(folder, mark, step)
-        at = began + rng.uniform(1, within) if within else np.inf
+        commands = start(folder, mark, step, port)
+        at = began + rng.uniform(0.1, within) if within else np.inf
         victim = ""
         try:
             while time.monotonic() - began < SESSION_SECONDS:
@@ -211,23 +227,24 @@ def one_session(
                 running = [c for c in commands if not c.ended(again=within > 0)]
                 if not running:
                     break
-                time.sleep(0.2)
+                time.sleep(0.05)
         finally:
+            ended = time.monotonic()
             for command in commands:
                 command.end()
         outcome = judge(folder, plan, commands, mark)
         codes = [c.process.returncode for c in commands]
-        took = time.monotonic() - began
-        print(f"{number + 1:>4} {took:>5.0f} s {codes} {victim} {outcome}", flush=True)
-        if outcome != "opened":
+        took = ended - began
+        print(f"{number + 1:>4} {took:>5.1f} s {codes} {victim} {outcome}", flush=True)
+        if outcome != "revealed":
             for command in commands:
                 print((folder / f"{command.name}.log").read_text()[-2000:], flush=True)
         return outcome
 
 
-def prepare(folder: Path, rng: np.random.Generator) -> Plan:
-    """Make data, keys, policies and the plan."""
-    roster = make_consortium(folder, SITES, hosts=[LOOPBACK])
+def prepare(folder: Path, rng: np.random.Generator, port: int) -> Plan:
+    """Make data, keys, policies and the plan; sites reach the coordinator at a port."""
+    roster = make_consortium(folder, SITES, hosts=[LOOPBACK], port=port)
     plan = recommend(
         PublicFacts(EXAMPLES * len(SITES), 0.3),
         DistributedDP("1"),
@@ -246,11 +263,12 @@ def prepare(folder: Path, rng: np.random.Generator) -> Plan:
     return plan
 
 
-def start(folder: Path, mark: str, step: float) -> list[Supervised]:
-    port = str(free_port())
+def start(folder: Path, mark: str, step: float, port: int) -> list[Supervised]:
+    """Start the coordinator and the sites."""
     plan = str(folder / "plan.toml")
     coordinate = [
-        *("coordinate", plan, "--keys", str(folder / "coordinator"), "--port", port),
+        *("coordinate", plan, "--keys", str(folder / "coordinator")),
+        *("--port", str(port)),
         *("--json", str(folder / "result.json"), "--step", str(step)),
         *("--log", str(folder / "coordinator.events")),
     ]
@@ -258,30 +276,22 @@ def start(folder: Path, mark: str, step: float) -> list[Supervised]:
     for site in SITES:
         join = [
             *("site", plan, str(folder / f"{site}.parquet")),
-            *("--policy", str(folder / site / "policy.toml")),
-            *("--keys", str(folder / site), "--coordinator", f"{LOOPBACK}:{port}"),
-            *("--log", str(folder / f"{site}.events")),
+            *("--keys", str(folder / site), "--log", str(folder / f"{site}.events")),
         ]
         commands.append(Supervised(join, folder, site, mark))
     return commands
 
 
 def kill_one(mark: str, rng: np.random.Generator) -> str:
-    """Kill a random process of a session, or of Flower's below it."""
+    """Kill a random process of a session."""
     alive = marked(mark)
     if not alive:
         return "nobody"
     pid = sorted(alive)[rng.integers(len(alive))]
-    words = alive[pid].split()
-    parts = {
-        "coordinate": "coordinate",
-        "site": "site",
-        link.__name__: "superlink",
-    }
-    names = [parts[w] for w in words if w in parts]
+    name = "the coordinator" if " coordinate " in alive[pid] else "a site"
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    return f"killed {names[0] if names else 'another'}"
+    return f"killed {name}"
 
 
 def marked(mark: str) -> dict[int, str]:
@@ -312,19 +322,19 @@ def judge(folder: Path, plan: Plan, commands: list[Supervised], mark: str) -> st
     if codes[0] == 0 or result.exists():
         if len(messages) != len(SITES) or not same_result(plan, messages, result):
             return "WRONG: a sum"
-        return _opened(commands)
+        return _revealed(commands)
     if 0 in codes[1:]:
-        return "WRONG: opened for some only"
+        return "WRONG: revealed for some only"
     return "aborted"
 
 
-def _opened(commands: list[Supervised]) -> str:
+def _revealed(commands: list[Supervised]) -> str:
     """Say of a right result whether everybody knows of it."""
     if not any(command.process.returncode for command in commands):
-        return "opened"
+        return "revealed"
     # Whoever is killed on leaving, and started again, finds nothing left to do.
     done = all(c.process.returncode == 0 or c.was_done() for c in commands[1:])
-    return DONE if done else "opened, and a site says no"
+    return DONE if done else "revealed, and a site reports a failure"
 
 
 def read_ledgers(folder: Path) -> tuple[list[Fraction], list[bytes]]:

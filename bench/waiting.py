@@ -1,11 +1,11 @@
-"""Where the seconds of a whole session over Flower go, from command to result.
+"""Where the seconds of a whole session go, from command to result.
 
 Three sites and a coordinator as processes of this machine, started at once, TLS, one
 round under distributed noise. CPU seconds are of all processes: on two cores nobody
 can be done in less than half of them. A first session, which compiles Python's modules,
-is not counted.
+is not counted. With --bad-line every site is 100 ms away, on a line with stalls and resets.
 
-    python bench/waiting.py [--sessions 5]
+    python bench/waiting.py [--sessions 5] [--bad-line]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import secrets
 import statistics
 import tempfile
 import time
+from contextlib import ExitStack
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -25,10 +26,12 @@ from pathlib import Path
 import numpy as np
 
 import sessions
+from bad_line import bad_line
+from discreet.transport.addresses import free_port
 
 PHASES = (
     "loading the coordinator, and its checks",
-    "starting Flower, until all sites are connected",
+    "opening the port, until all sites are connected",
     "messages, until the sum is revealed",
     "computing the result, printing it, leaving",
     "the whole command",
@@ -39,21 +42,26 @@ PHASES = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=5)
+    parser.add_argument("--bad-line", action="store_true")
     chosen = parser.parse_args()
-    phases()
-    found = [phases() for _ in range(chosen.sessions)]
+    phases(chosen.bad_line)
+    measured = [phases(chosen.bad_line) for _ in range(chosen.sessions)]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; best and median")
-    for name, seconds in zip(PHASES, zip(*found, strict=True), strict=True):
-        print(f"{name:48} {min(seconds):6.1f} {statistics.median(seconds):6.1f}")
+    for name, seconds in zip(PHASES, zip(*measured, strict=True), strict=True):
+        print(f"{name:48} {min(seconds):6.2f} {statistics.median(seconds):6.2f}")
 
 
-def phases() -> list[float]:
+def phases(bad: bool) -> list[float]:
     """Run one session; return its phases in the order of ``PHASES``."""
-    with tempfile.TemporaryDirectory(prefix="discreet-bench-") as place:
-        folder, before = Path(place), _cpu_of_children()
-        sessions.prepare(folder, np.random.default_rng(0))
+    with (
+        tempfile.TemporaryDirectory(prefix="discreet-bench-") as place,
+        ExitStack() as lines,
+    ):
+        folder, before, port = Path(place), _cpu_of_children(), free_port()
+        reached = lines.enter_context(bad_line(port, 0)) if bad else port
+        sessions.prepare(folder, np.random.default_rng(0), reached)
         began = time.time()
-        commands = sessions.start(folder, secrets.token_hex(16), 120.0)
+        commands = sessions.start(folder, secrets.token_hex(16), 120.0, port)
         codes = [command.process.wait() for command in commands]
         if any(codes):
             raise SystemExit(f"the session failed: {codes}")

@@ -1,85 +1,64 @@
-"""A transport over plain HTTP: each site answers messages that are posted to it.
-
-It shows the port, and is not for production: it has no TLS, and the coordinator must
-reach the sites. A secure sum stays masked and signed on it all the same.
-"""
-
-from __future__ import annotations
+"""A transport over plain HTTP, without TLS: the coordinator posts messages to the sites."""
 
 import queue
 import threading
-import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from discreet.codec.messages import MalformedMessageError
-from discreet.session.messages import Message
-from discreet.session.retrying import Lost
-from discreet.session.site import Site
-
-MOST_BYTES = 2**26
+from discreet.transport import Lost, MalformedMessageError, Message
 
 
 class HttpTransport:
     """The coordinator's end: posts every message, and collects what comes back."""
 
-    def __init__(self, addresses: Mapping[int, str]) -> None:
-        self.addresses = addresses
-        self._arrived: queue.SimpleQueue[tuple[int, Message | Lost]] = (
-            queue.SimpleQueue()
-        )
+    def __init__(self, addresses):
+        self.addresses, self._arrived = addresses, queue.SimpleQueue()
 
-    def send(self, node: int, message: Message, *, seconds: float) -> None:
+    def send(self, node, message, *, seconds):
         """Post a message without waiting for its answer."""
         work = (node, message, seconds)
         threading.Thread(target=self._post, args=work, daemon=True).start()
 
-    def receive(self) -> Iterable[tuple[int, Message | Lost]]:
+    def receive(self):
         """Return what has arrived since the last call."""
         while not self._arrived.empty():
             yield self._arrived.get()
 
-    def _post(self, node: int, message: Message, seconds: float) -> None:
-        address = self.addresses[node]
-        try:
-            with urllib.request.urlopen(address, message.encode(), seconds) as reply:
-                answer: Message | Lost = Message.decode(reply.read(MOST_BYTES))
-        except (OSError, MalformedMessageError):
-            answer = Lost(message.digest())
+    def _post(self, node, message, seconds):
+        answer, posted = (
+            Lost(message.digest()),
+            (self.addresses[node], message.encode()),
+        )
+        with (
+            suppress(OSError, MalformedMessageError),
+            urllib.request.urlopen(*posted, seconds) as reply,
+        ):
+            answer = Message.decode(reply.read(2**26))
         self._arrived.put((node, answer))
 
 
 @contextmanager
-def served(site: Site, report: Callable[[str], None]) -> Iterator[str]:
+def served(site, report):
     """Serve a site at a free port of this machine; yield its address."""
-    state = b""
 
     class Answering(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            nonlocal state
-            size = min(int(self.headers["Content-Length"]), MOST_BYTES)
-            try:
-                message = Message.decode(self.rfile.read(size))
-            except MalformedMessageError:
-                self.send_error(400)
-                return
-            state, answer = site.answer(state, message, report=report)
-            body = answer.encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+        state, log_message = b"", lambda *_: None
 
-        def log_message(self, *_: object) -> None:
-            """Write no line per request."""
+        def do_POST(self):
+            raw = self.rfile.read(min(int(self.headers["Content-Length"]), 2**26))
+            try:
+                message = Message.decode(raw)
+            except MalformedMessageError:
+                return self.send_error(400)
+            Answering.state, answer = site.answer(self.state, message, report=report)
+            self.send_response(200)
+            self.end_headers()
+            return self.wfile.write(answer.encode())
 
     with HTTPServer(("127.0.0.1", 0), Answering) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/"
         finally:
             server.shutdown()
-            thread.join()

@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+from discreet.transport.flower.processes import OFFLINE, FlowerProcess, superlink
+from discreet.transport.flower.serving import serve
+from discreet.transport.flower.tasks import register
 
 from discreet.arrays import IntVector
 from discreet.data.edges import Warped
@@ -36,9 +39,6 @@ from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.policy import Policy
 from discreet.transport.addresses import LOOPBACK, free_port
-from discreet.transport.flower.processes import OFFLINE, FlowerProcess, superlink
-from discreet.transport.flower.serving import serve
-from discreet.transport.flower.tasks import register
 from discreet.transport.keys import (
     CA,
     CoordinatorKeys,
@@ -232,9 +232,10 @@ def agree(folder: Path, site: str, plan: Plan | None) -> None:
 
 
 def _be_the_coordinator(folder: Path, plan: Path, port: int) -> None:
+    from discreet.transport.flower.runtime import FlowerRuntime
+
     from discreet.session.board import Board
     from discreet.transport.coordinating import coordinate, saved_session
-    from discreet.transport.flower.runtime import FlowerRuntime
 
     agreed, keys = loads(plan.read_text()), CoordinatorKeys(folder / "coordinator")
     result = coordinate(

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from discreet.transport.flower.tasks import coordinator_grid
 from sklearn.metrics import roc_auc_score
 
 from discreet.errors import PlanError
@@ -27,7 +28,6 @@ from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
 from discreet.transport.flower.evaluate import evaluate
-from discreet.transport.flower.tasks import coordinator_grid
 from discreet.transport.keys import CoordinatorKeys
 from e2e.flower_consortium import (
     POLICY,

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from discreet.transport.flower.processes import OFFLINE
 
 from discreet.transport.addresses import free_port
-from discreet.transport.flower.processes import OFFLINE
 
 pytestmark = pytest.mark.flower
 

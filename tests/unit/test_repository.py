@@ -50,10 +50,14 @@ def test_a_documented_installation_is_from_the_clone(page):
 
 
 def test_a_missing_extra_names_an_installation_that_exists():
-    check(str(MissingExtraError("this", "flower")))
+    check(str(MissingExtraError("this", "deploy")))
 
 
-LOCKED = {"locks/flower.txt": ("flower", "demo"), "locks/mpc.txt": ("mpc",)}
+LOCKED = {
+    "locks/deploy.txt": ("deploy", "demo"),
+    "locks/flower.txt": ("flower", "demo"),
+    "locks/mpc.txt": ("mpc",),
+}
 HASHED = "pip install --require-hashes -r "
 ITSELF = "pip install --no-deps --no-build-isolation ."
 

@@ -14,22 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli.files import Output, PlanFile, read_plan
-from discreet.cli.site import (
-    PORT,
-    LogFile,
-    Rehearse,
-    flower_runtime,
-    show_findings,
-)
+from discreet.cli.site import LogFile, Rehearse, missing_deploy, show_findings
 from discreet.codec.parsing import shown
+from discreet.failures import EXIT_INTERRUPTED
 from discreet.session.board import EventLog
 from discreet.session.checkup import examine, require
 from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS
 from discreet.transport.doctor import CoordinatorDoctor
-from discreet.transport.keys import CoordinatorKeys
+from discreet.transport.keys import PORT, CoordinatorKeys
 
 if TYPE_CHECKING:
     from discreet.session.board import Board
+    from discreet.transport.https.server import HttpsCoordinator
 
 CoordinatorFolder: TypeAlias = Annotated[
     Path, typer.Option(help="Folder of the coordinator's keys.")
@@ -47,6 +43,15 @@ Unauthenticated: TypeAlias = Annotated[
     typer.Option(
         "--unauthenticated",
         help="Run a plan without a roster; the claim says so. Not for exact sums.",
+    ),
+]
+
+
+BehindProxy: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--behind-proxy",
+        help="Speak plain HTTP: a reverse proxy in front of this port ends TLS.",
     ),
 ]
 
@@ -69,6 +74,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.Option("--fresh", help="Drop an interrupted session of this plan."),
     ] = False,
     unauthenticated: Unauthenticated = False,
+    behind_proxy: BehindProxy = False,
     log: LogFile = None,
     rehearse: Rehearse = False,
 ) -> None:
@@ -87,12 +93,12 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     )
     from discreet.transport import coordinating  # noqa: PLC0415
 
-    runtime = flower_runtime()
+    runtime = _port(behind_proxy)
     files, folders = output.files(state, log), output.folders()
     findings = examine(
         CoordinatorDoctor(
             lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
-        ).checks(waiting=True)
+        ).checks()
     )
     require(findings, _tell)
     for finding in findings:
@@ -107,7 +113,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
         saved.discard()
     elif saved.path.exists():
         _tell(f"Going on with the session in {saved.path}; --fresh drops it.")
-    # Being ended by pid leaves as cleanly as by the keyboard: Flower ends too.
+    # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     note = EventLog(log)
     note("started", plan=agreed.digest().hex(), host=host, port=port)
@@ -143,8 +149,12 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
         except UnfinishedError as error:
             _tell(f"Not finished: {error}.")
             raise typer.Exit(1) from error
-    identity = folder.identity()
-    output.write(result, sign=None if identity is None else identity.sign)
+        except KeyboardInterrupt:
+            _tell(
+                "Interrupted: run the same command again to go on; nobody is charged twice."
+            )
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+    output.write(result, sign=folder.identity().sign)
     saved.discard()  # not before somebody has the result
 
 
@@ -162,12 +172,21 @@ def doctor(
     Takes the arguments of `discreet coordinate`; exits with 1 when something must be
     fixed.
     """
-    flower_runtime()
+    _port(behind_proxy=False)
     files, folders = output.files(state), output.folders()
     looked = CoordinatorDoctor(
         lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
     )
     show_findings(examine(looked.checks()))
+
+
+def _port(behind_proxy: bool) -> HttpsCoordinator:
+    """Load what serves a coordinator's port."""
+    try:
+        from discreet.transport.https.server import HttpsCoordinator  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise missing_deploy(error) from error
+    return HttpsCoordinator(tls=not behind_proxy)
 
 
 def _table(board: Board) -> Table:

@@ -1,29 +1,35 @@
-"""``discreet keys`` and ``discreet roster``: who is who, made by each and compared."""
+"""``discreet join``, ``keys`` and ``roster``: who is who, made by each and compared."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from discreet.cli.files import read_plan
+from discreet.cli.site import Authority, https_site
 from discreet.errors import InputError
 from discreet.plan.cohort import Roster, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
+from discreet.privacy.ledger import Ledger
+from discreet.session.checkup import examine, failures
 from discreet.session.policy import Starter
 from discreet.transport import keys as made
+from discreet.transport.doctor import joining_checks
 from discreet.transport.keys import (
+    LEDGER,
+    POLICY,
+    PORT,
     SERVER_DAYS,
     SUFFIX,
     CoordinatorKeys,
     PublicFile,
+    SiteKeys,
     fingerprint,
 )
-
-POLICY: Final = "policy.toml"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,6 +47,56 @@ Models = Annotated[
 ]
 Days = Annotated[int, typer.Option(min=1, help="How long the certificate holds.")]
 KeyFolder = Annotated[Path, typer.Argument(help="The folder of the keys.")]
+
+
+def join(
+    coordinator: Annotated[Path, typer.Argument(help="The coordinator's public file.")],
+    name: Annotated[str, typer.Option("--site", help="How the others call this site.")],
+    folder: Annotated[
+        Path | None, typer.Option(help="This site's folder; by default ./SITE.")
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="The proposed plan: the starter policy allows its model."),
+    ] = None,
+    model: Models = None,
+    authority: Authority = None,
+) -> None:
+    """Set up this site, once: keys, trust, ledger, starter policy, and a check of them.
+
+    Whatever is there already is kept. Ends with the one file to send back, and the
+    fingerprints to compare by voice.
+    """
+    other = PublicFile.read(coordinator)
+    agreed = None if plan is None else read_plan(plan)
+    place = Path(name) if folder is None else folder
+    if not (place / made.IDENTITY).exists():
+        made.new_site(place, name)
+    own = made.public_file_in(place)
+    if own.name != name:
+        raise InputError(f"{place} is the folder of {own.name}: name another --folder")
+    made.trust(place, other)
+    if not (place / LEDGER).exists():
+        Ledger.new(place / LEDGER).close()
+    starter = Starter.for_plan(name, other.identity, agreed, model or ())
+    is_new = write_starter_policy(place, starter)
+    findings = examine(
+        joining_checks(SiteKeys(place), place / LEDGER, https_site(authority))
+    )
+    for finding in findings:
+        typer.echo(str(finding))
+    if is_new:
+        typer.echo(f"{place / POLICY} is a starter policy: read and change it.")
+        _tell_models(starter)
+    typer.echo(
+        f"Send {place / (name + SUFFIX)} to the coordinator; every other file in "
+        f"{place} stays here."
+    )
+    typer.echo("Compare by voice, over a number that you know:")
+    for public in (own, other):
+        typer.echo(f"    {public.name:<13}{fingerprint(public.identity)}")
+    if failures(findings):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -63,10 +119,14 @@ def coordinator(
         list[str],
         typer.Option(help="Name or address that the sites call; repeat for more."),
     ] = ["127.0.0.1", "localhost"],  # noqa: B006 - typer copies it
+    port: Annotated[int, typer.Option(help="Port that the sites call.")] = PORT,
     days: Days = SERVER_DAYS,
 ) -> None:
-    """Make the coordinator's identity, authority and certificate."""
-    public = made.new_coordinator(folder, host, days=days)
+    """Make the coordinator's identity, authority and certificate.
+
+    The first --host and --port go into the public file: sites call that address.
+    """
+    public = made.new_coordinator(folder, host, port=port, days=days)
     _show_made(folder, public)
     typer.echo(f"The certificate holds {days} days: `discreet keys renew {folder}`.")
 
@@ -193,24 +253,26 @@ def consortium(
         list[str],
         typer.Option(help="Name or address of the coordinator; repeat for more."),
     ] = ["127.0.0.1", "localhost"],  # noqa: B006 - typer copies it
+    port: Annotated[int, typer.Option(help="Port of the coordinator.")] = PORT,
     plan: Annotated[
         Path | None,
         typer.Option(help="Write the roster of these sites into this plan."),
     ] = None,
     model: Models = None,
 ) -> None:
-    """Rehearse: make everybody's keys, certificates and policies in one place.
+    """Rehearse: make everybody's keys, policies and ledgers in one place.
 
-    In a real consortium each site makes its own: `discreet keys new`.
+    In a real consortium each site makes its own: `discreet join`.
     """
     agreed = None if plan is None else read_plan(plan)
-    roster = made.make_consortium(folder, site, hosts=host)
+    roster = made.make_consortium(folder, site, hosts=host, port=port)
     starters = [
         Starter.for_plan(member.name, roster.coordinator or b"", agreed, model or ())
         for member in roster.sites
     ]
     for starter in starters:
         write_starter_policy(folder / starter.site, starter)
+        Ledger.new(folder / starter.site / LEDGER).close()
     signed = None if agreed is None else replace(agreed, roster=roster)
     show_roster(signed, roster)
     if plan is not None and signed is not None:
@@ -219,5 +281,5 @@ def consortium(
     _tell_models(starters[0])
     typer.echo(
         "This is a rehearsal: one machine made, and has seen, everybody's keys. For "
-        "real data each site runs `discreet keys new` at home."
+        "real data each site runs `discreet join` at home."
     )

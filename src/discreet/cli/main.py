@@ -49,6 +49,10 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         ),
     },
     "Site: whoever holds data": {
+        "join": (
+            "discreet.cli.keys:join",
+            "Set up this site, once: keys, trust, ledger, starter policy, a check.",
+        ),
         "preview": (
             "discreet.cli.preview:preview",
             "Show what would leave this site: shapes, sizes, the claim, the charge.",
@@ -60,6 +64,10 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "site": (
             "discreet.cli.site:site",
             "Take part in a plan with this site's data, once.",
+        ),
+        "site fetch": (
+            "discreet.cli.site:fetch",
+            "Fetch the plan that the coordinator runs, to read before taking part.",
         ),
         "site doctor": (
             "discreet.cli.site:doctor",
@@ -81,7 +89,7 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Coordinator: whoever runs the session": {
         "consortium": (
             "discreet.cli.keys:consortium",
-            "Rehearse: make everybody's keys, certificates and policies in one place.",
+            "Rehearse: make everybody's keys, policies and ledgers in one place.",
         ),
         "roster": (
             "discreet.cli.keys:roster",

@@ -34,6 +34,7 @@ from discreet.session.preview import (
 )
 from discreet.session.preview import preview as make_preview
 from discreet.statistic.weighted import Weighted
+from discreet.transport.keys import LEDGER, POLICY
 
 Confirmed: TypeAlias = Annotated[
     bool,
@@ -48,6 +49,7 @@ Confirmed: TypeAlias = Annotated[
 def preview(
     plan: files.PlanFile,
     rows: files.Rows,
+    keys: Path | None = None,
     policy: Path | None = None,
     ledger: Path | None = None,
     json: Path | None = None,
@@ -60,12 +62,15 @@ def preview(
     confirms it; these two are shown on this screen and are not in the JSON file.
 
     Options:
+        keys: This site's folder: its policy and its ledger are used.
         policy: The site's policy, policy.toml.
         ledger: The site's ledger, to see what is left.
         json: Write the preview to this JSON file too.
     """
     agreed = files.read_plan(plan)
     examples = rows.read(agreed)
+    if keys is not None:
+        policy, ledger = policy or keys / POLICY, ledger or keys / LEDGER
     rules = None if policy is None else policyfile.load(policy)
     if ledger is not None and rules is None:
         raise InputError("--ledger needs --policy, which names the population")

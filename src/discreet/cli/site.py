@@ -6,7 +6,7 @@ import json
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -14,6 +14,8 @@ from discreet.cli import files
 from discreet.cli.preview import Confirmed, asking
 from discreet.codec.parsing import read_text
 from discreet.errors import InputError, MissingExtraError
+from discreet.failures import EXIT_INTERRUPTED
+from discreet.plan.file import loads
 from discreet.session import policy as policyfile
 from discreet.session.board import EventLog
 from discreet.session.checkup import Finding, check_writable, examine, failures, require
@@ -21,13 +23,10 @@ from discreet.session.messages import Ending, Kind, Message
 from discreet.session.retrying import WAIT_SECONDS
 from discreet.transport.doctor import SiteDoctor
 from discreet.transport.joining import JoiningSite
-from discreet.transport.keys import SiteKeys
+from discreet.transport.keys import LEDGER, POLICY, SiteKeys
 
 if TYPE_CHECKING:
-    from discreet.transport.flower.runtime import FlowerRuntime
-
-PORT: Final = 9443
-_HERE: Final = f"127.0.0.1:{PORT}"
+    from discreet.transport.https.client import HttpsSite
 
 Rehearse: TypeAlias = Annotated[
     bool,
@@ -43,31 +42,57 @@ LogFile: TypeAlias = Annotated[
 ]
 
 
+SiteFolder: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        help="This site's folder, as `discreet join` made it: keys, policy, ledger."
+    ),
+]
+Address: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the coordinator listens, as host:port; by default as its public "
+        "file says."
+    ),
+]
+Authority: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Whose certificates are trusted: a file of certificates, or 'system' for "
+        "those of this machine; by default the coordinator's own."
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Joining:
     """Options: what a site brings to a session, and where the coordinator is."""
 
     plan: files.PlanFile
-    policy: Annotated[Path, typer.Option(help="What this site allows.")]
-    keys: Annotated[Path, typer.Option(help="Folder of this site's keys.")]
-    coordinator: Annotated[
-        str, typer.Option(help="Where the coordinator listens, as host:port.")
-    ] = _HERE
-    ledger: Annotated[
-        Path | None, typer.Option(help="The ledger; by default beside the policy.")
+    keys: SiteFolder
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="What this site allows; by default policy.toml in --keys."),
     ] = None
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="The ledger; by default ledger.sqlite beside the policy."),
+    ] = None
+    coordinator: Address = None
+    authority: Authority = None
     confirmed: Confirmed = False
 
     def doctor(self, rows: files.Rows) -> SiteDoctor:
         """Return the checks of all of it, with the data."""
+        policy = self.policy or self.keys / POLICY
         return SiteDoctor(
             lambda: files.read_plan(self.plan),
-            lambda: policyfile.load(self.policy),
+            lambda: policyfile.load(policy),
             rows.read,
             self.keys,
-            self.ledger or self.policy.with_name("ledger.sqlite"),
+            self.ledger or policy.with_name(LEDGER),
+            https_site(self.authority),
             self.coordinator,
-            flower_runtime(),
             asking(self.confirmed),
         )
 
@@ -90,10 +115,10 @@ def site(
     """
     # Being ended by pid leaves as cleanly as by the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    looked, coordinator = joins.doctor(rows), joins.coordinator
+    looked = joins.doctor(rows)
     checks = looked.checks(connect=False, charged=not rehearse)
     require(examine([*checks, ("log", lambda: check_log(log))]), _tell)
-    agreed, note = looked.plan(), EventLog(log)
+    agreed, note, coordinator = looked.plan(), EventLog(log), looked.address
     if rehearse:
         _tell("REHEARSAL: made-up data is sent, yours is not; nothing is charged.")
     protocol = agreed.protocol
@@ -126,16 +151,23 @@ def site(
     )
     _tell(f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}")
     note("started", plan=agreed.digest().hex(), coordinator=coordinator)
-    ended = joining.join(looked.runtime, coordinator, wait_seconds=wait, checked=True)
+    try:
+        ended = joining.join(
+            looked.runtime, coordinator, wait_seconds=wait, checked=True
+        )
+    except KeyboardInterrupt:
+        _tell(f"Interrupted: {joining.standing()}.")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     note("ended", how=ended.ending.name.lower(), declined=ended.declined)
     if ended.declined:
         _tell(f"This site declined, see above; {ended.ending.sentence}.")
     elif ended.ending is Ending.REVEALED:
         _tell(f"Done: {ended.ending.sentence}.")
     else:
-        _tell(
-            f"Aborted: {ended.ending.sentence}; `discreet ledger show` says what stays charged."
-        )
+        charge = "what was charged stays charged, see `discreet ledger show`"
+        if not ended.charged:
+            charge = "nothing was charged"
+        _tell(f"Aborted: {ended.ending.sentence}; {charge}.")
     if ended.declined or ended.ending is not Ending.REVEALED:
         raise typer.Exit(1)
 
@@ -148,6 +180,27 @@ def doctor(joins: Joining, rows: files.Rows) -> None:
     their AUC; exits with 1 when something must be fixed or confirmed.
     """
     show_findings(examine(joins.doctor(rows).checks(connect=True)))
+
+
+def fetch(
+    keys: SiteFolder,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the plan goes.")],
+    coordinator: Address = None,
+    authority: Authority = None,
+) -> None:
+    """Fetch the plan that the coordinator runs, to read before taking part.
+
+    Only a site of its roster gets it. Nothing is agreed to: `discreet site` takes the
+    file that you have read.
+    """
+    if out.exists():
+        raise InputError(f"{out} is there already: name another file")
+    own = SiteKeys(keys)
+    address = coordinator or own.coordinator().address
+    text = https_site(authority).fetch_plan(own, address)
+    plan = loads(text)
+    out.write_text(text, encoding="utf-8")
+    typer.echo(f"{out} is plan {plan.digest().hex()[:32]}; read it: discreet preview")
 
 
 def show_findings(findings: list[Finding]) -> None:
@@ -168,15 +221,20 @@ def check_log(path: Path | None) -> str:
     return "it can be written" if path is not None else "none was asked"
 
 
-def flower_runtime() -> FlowerRuntime:
-    """Load Flower, for whoever runs a session: it takes a second."""
+def https_site(authority: str | None) -> HttpsSite:
+    """Load what reaches a coordinator, for whoever runs a session."""
     try:
-        from discreet.transport.flower.runtime import FlowerRuntime  # noqa: PLC0415
+        from discreet.transport.https.client import HttpsSite  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "flwr":
-            raise
-        raise MissingExtraError("joining a federation", "flower") from error
-    return FlowerRuntime()
+        raise missing_deploy(error) from error
+    return HttpsSite(authority)
+
+
+def missing_deploy(error: ModuleNotFoundError) -> Exception:
+    """Return what to say where the extra of deployed sessions is not installed."""
+    if (error.name or "discreet").split(".")[0] == "discreet":
+        return error
+    return MissingExtraError("a deployed session", "deploy")
 
 
 def _tell(text: str) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from discreet.session.coordinator import StepReport
+
+_NAMED: Final = 5
 
 
 @dataclass
@@ -35,6 +37,16 @@ class EventLog:
             file.write(line + "\n")
 
 
+def named(sites: Sequence[str]) -> str:
+    """Name sites, the first few of them when they are many.
+
+    >>> named(["north", "east"]), named([f"site-{i}" for i in range(1000)])
+    ('north, east', 'site-0, site-1, site-2, site-3, site-4 and 995 more')
+    """
+    more = f" and {len(sites) - _NAMED} more" if len(sites) > _NAMED else ""
+    return ", ".join(sites[:_NAMED]) + more
+
+
 @dataclass
 class Board:
     """What the coordinator knows of each site, by the nodes' names.
@@ -56,18 +68,19 @@ class Board:
 
     def connected(self, present: Collection[int], seconds_left: float) -> None:
         """Note who is connected; called repeatedly while sites are waited for."""
-        total = len(self.names)
         for node in sorted(set(present) ^ self._present):
             name, is_there = self.names[node], node in present
+            self._present ^= {node}
             self.status[name] = "connected" if is_there else "registered"
             what = "is connected" if is_there else "is gone"
-            self.tell(f"{name} {what}: {len(present)} of {total} sites")
+            self.tell(f"{name} {what}: {len(self._present)} of {len(self.names)} sites")
             self.log("connected" if is_there else "gone", site=name)
-        self._present = frozenset(present)
         missing = [n for k, n in self.names.items() if k not in self._present]
-        if missing:
-            left = max(seconds_left, 0)
-            self.heading = f"waiting for {', '.join(missing)}: {left:.0f} s left"
+        if missing and seconds_left > 0:
+            self.heading = f"waiting for {named(missing)}: {seconds_left:.0f} s left"
+        elif missing:
+            self.tell(f"{named(missing)} did not come")
+            self.log("absent", sites=missing)
         self.show(self)
 
     def waiting(self, nodes: Collection[int], seconds_left: float) -> None:
@@ -77,7 +90,7 @@ class Board:
                 self.status[name] = "asked"
             elif self.status[name] == "asked":
                 self.status[name] = "has answered"
-        waited = ", ".join(self.names[node] for node in sorted(nodes))
+        waited = named([self.names[node] for node in sorted(nodes)])
         self.heading = f"waiting for {waited}: {max(seconds_left, 0):.0f} s left"
         self.show(self)
 
@@ -95,7 +108,7 @@ class Board:
             self.status.update(dict.fromkeys(names, state))
             if names and state[0] != "a":
                 shown = [self._with_words(node, step) for node in nodes]
-                parts.append(f"{state.partition(' ')[0]}: {', '.join(shown)}")
+                parts.append(f"{state.partition(' ')[0]}: {named(shown)}")
         self.tell(f"{rounds}{place}, {step.title}: {'; '.join(parts)}")
         self.log(
             "step",

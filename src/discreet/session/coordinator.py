@@ -58,7 +58,7 @@ class UnfinishedError(DiscreetError):
     """An exact sum waits for signatures; the session can be resumed later."""
 
 
-class Transport(Port):
+class ReliableTransport(Port):
     """Carries messages to nodes and returns what they answer in time."""
 
     def __call__(self, messages: Mapping[int, Message], /) -> Mapping[int, Message]:
@@ -119,7 +119,7 @@ class Coordinator:
 
     plan: Plan
     nodes: Collection[int]
-    transport: Transport
+    transport: ReliableTransport
     entropy: Entropy = field(default=SYSTEM, repr=False)
     identity: Ed25519PrivateKey | None = field(default=None, repr=False)
     watch: Callable[[StepReport], None] | None = None

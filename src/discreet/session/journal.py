@@ -35,7 +35,7 @@ from discreet.codec.messages import (
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
 from discreet.secret_files import write_secret
-from discreet.session.coordinator import Transport
+from discreet.session.coordinator import ReliableTransport
 from discreet.session.messages import Kind, Message, SessionTag, pack
 
 VERSION: Final = 1
@@ -139,7 +139,7 @@ class Journal:
         self._drawn_again += 1
         return self.drawn[self._drawn_again - 1]
 
-    def through(self, transport: Transport) -> Transport:
+    def through(self, transport: ReliableTransport) -> ReliableTransport:
         """Return a transport that hears again what was heard, and then goes on."""
 
         def carry(messages: Mapping[int, Message], /) -> Mapping[int, Message]:

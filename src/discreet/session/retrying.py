@@ -54,7 +54,7 @@ class Lost:
     """Whether sending it again is useless: the site's program failed on it."""
 
 
-class UnreliableTransport(Protocol):
+class Transport(Protocol):
     """Carries single messages, as well as it can: the port of a transport.
 
     It may lose, delay, double and reorder them; ``Retrying`` makes up for that.
@@ -85,7 +85,7 @@ class Retrying:
         waiting: told before each wait.
     """
 
-    transport: UnreliableTransport
+    transport: Transport
     step_seconds: float = STEP_SECONDS
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

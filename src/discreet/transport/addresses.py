@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from typing import Final
 
 from discreet.errors import DiscreetError, InputError
 
 LOOPBACK: Final = "127.0.0.1"
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared
-FREE_SECONDS: Final = 5.0
-"""How long to wait for a port that another program uses."""
+BACKLOG: Final = 1024
+"""Connections that wait to be accepted: a consortium may come at once."""
 
 
 class TransportError(DiscreetError):
@@ -42,12 +41,11 @@ def host_and_port(address: str) -> tuple[str, int]:
     >>> host_and_port("hub.example.org:9443")
     ('hub.example.org', 9443)
     """
-    host, _, port = address.rpartition(":")
+    host, _, port = address.removeprefix("https://").rstrip("/").rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdigit() or not 0 < int(port) < 2**16 or "/" in host:
         raise InputError(
-            "the coordinator is given as host:port, without https://, such as "
-            "hub.example.org:9443"
+            "the coordinator is given as host:port, such as hub.example.org:9443"
         )
     return host, int(port)
 
@@ -62,43 +60,25 @@ def check_known(host: str, port: int) -> None:
         ) from None
 
 
-def check_free(host: str, port: int) -> None:
-    """Refuse an address where nobody can listen.
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Listen at an address.
 
     Raises:
         TransportError: another program does, or this machine may not.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OverflowError:
-            raise TransportError("a port is a number from 1 to 65535") from None
-        except OSError as error:
-            why = os.strerror(error.errno or 0)
-            if isinstance(error, socket.gaierror):
-                why = "no address of this machine"
-            raise TransportError(
-                f"cannot listen at {host}:{port} ({why}): end the program that does, "
-                "or choose another --host or --port"
-            ) from error
-
-
-def wait_until_free(host: str, port: int) -> None:
-    """Wait for a program that is just ending, such as a killed coordinator's.
-
-    Raises:
-        TransportError: another program keeps the port.
-    """
-    deadline = time.monotonic() + FREE_SECONDS
-    while True:
-        try:
-            return check_free(host, port)
-        except TransportError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.2)
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OverflowError:
+        raise TransportError("a port is a number from 1 to 65535") from None
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        if isinstance(error, socket.gaierror):
+            why = "no address of this machine"
+        raise TransportError(
+            f"cannot listen at {host}:{port} ({why}): end the program that does, or "
+            "choose another --host or --port"
+        ) from error
 
 
 def free_port() -> int:

@@ -17,7 +17,7 @@ from discreet.session.coordinator import (
     NO_ROSTER,
     AbortedError,
     Coordinator,
-    Transport,
+    ReliableTransport,
     UnfinishedError,
     evaluation_of,
 )
@@ -27,19 +27,22 @@ from discreet.session.retrying import (
     STEP_SECONDS,
     WAIT_SECONDS,
     Retrying,
-    UnreliableTransport,
+    Transport,
     Waiting,
     pause,
 )
-from discreet.transport.addresses import wait_until_free
 from discreet.transport.keys import CoordinatorKeys
 
 
-class ListeningTransport(UnreliableTransport, Protocol):
+class ListeningTransport(Transport, Protocol):
     """Carries messages to the sites that have connected."""
 
     def connected(self) -> Iterable[int]:
         """Return the places of the sites that are connected now."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something has come, so many seconds at most."""
         ...
 
 
@@ -49,15 +52,16 @@ class CoordinatorRuntime(Protocol):
     def listen(
         self,
         keys: CoordinatorKeys,
-        nodes: Mapping[str, bytes],
+        plan: Plan,
+        sites: Mapping[str, bytes],
         *,
         host: str,
         port: int,
         vector_bytes: int,
     ) -> AbstractContextManager[ListeningTransport]:
-        """Let these node keys (PEM, by name) connect, and no others.
+        """Let the sites with these identities connect, and no others.
 
-        A site's place is its position among ``nodes``, from 1. A request may be
+        A site's place is its position among ``sites``, from 1. A request may be
         longer than ``vector_bytes`` only by what a message without numbers takes.
 
         Raises:
@@ -72,7 +76,8 @@ def saved_session(
     """Return where a session of a plan is saved: by default beside the keys."""
     if path is None:
         path = keys.folder / f"session-{plan.digest().hex()[:16]}.sealed"
-    return SavedSession(path, keys.secret(), binding(plan.digest(), list(keys.nodes())))
+    names = list(keys.admitted(plan))
+    return SavedSession(path, keys.secret(), binding(plan.digest(), names))
 
 
 def coordinate(  # noqa: PLR0913 - every public choice is a keyword
@@ -103,20 +108,21 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     plan.protocol.check(plan)
     if plan.roster is None and not unauthenticated:
         raise PlanError(NO_ROSTER)
-    nodes = keys.admitted(plan)
-    shown = board(dict(enumerate(nodes, 1)))
+    sites = keys.admitted(plan)
+    shown = board(dict(enumerate(sites, 1)))
     journal = None if saved is None else _interrupted(saved)
     if journal is not None and journal.over:
         return _run(plan, keys, journal, _nobody, shown, saved)
-    wait_until_free(host, port)
     vector_bytes = 32 * sum(each.statistic.size for each in plan.rounds)
     with runtime.listen(
-        keys, nodes, host=host, port=port, vector_bytes=vector_bytes
+        keys, plan, sites, host=host, port=port, vector_bytes=vector_bytes
     ) as transport:
-        retrying = Retrying(transport, step_seconds, waiting=shown.waiting)
+        retrying = Retrying(
+            transport, step_seconds, sleep=transport.wait, waiting=shown.waiting
+        )
         meeting = _Meeting(transport, retrying, wait_seconds, shown)
         if journal is None:
-            journal = Journal(meeting.wait(range(1, len(nodes) + 1)))
+            journal = Journal(meeting.wait(range(1, len(sites) + 1)))
         return _run(plan, keys, journal, meeting, shown, saved)
 
 
@@ -129,7 +135,7 @@ def _run(
     plan: Plan,
     keys: CoordinatorKeys,
     journal: Journal,
-    transport: Transport,
+    transport: ReliableTransport,
     shown: Board,
     saved: SavedSession | None,
 ) -> Result:
@@ -166,10 +172,12 @@ def connected(
     wait_seconds: float,
     among: Collection[int] | None = None,
     waiting: Waiting | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> list[int]:
     """Wait until ``wanted`` nodes are connected; return whoever is there in the end.
 
-    With ``among`` only these nodes count; ``waiting`` is told who is there.
+    With ``among`` only these nodes count; ``waiting`` is told who is there. ``sleep``
+    may end early when somebody comes.
     """
     began = time.monotonic()
     while True:
@@ -179,7 +187,7 @@ def connected(
             waiting(nodes, wait_seconds - waited)
         if len(nodes) >= wanted or waited > wait_seconds:
             return nodes
-        time.sleep(pause(waited))
+        sleep(pause(waited))
 
 
 @dataclass
@@ -202,6 +210,7 @@ class _Meeting:
                 wait_seconds=self.wait_seconds,
                 among=places,
                 waiting=self.board.connected,
+                sleep=self.transport.wait,
             )
         )
 

@@ -28,6 +28,7 @@ from discreet.session.checkup import (
     check_proxy,
     check_room,
     check_writable,
+    proxy_of,
 )
 from discreet.session.coordinator import NO_ROSTER
 from discreet.session.policy import Policy
@@ -37,10 +38,9 @@ from discreet.session.respond import admit, check_data
 from discreet.transport.addresses import (
     EVERYWHERE,
     UnreachableError,
-    check_free,
     check_known,
     host_and_port,
-    wait_until_free,
+    listening_socket,
 )
 from discreet.transport.joining import SiteRuntime, interrupted_session
 from discreet.transport.keys import (
@@ -50,13 +50,65 @@ from discreet.transport.keys import (
     IDENTITY,
     SERVER_KEY,
     CoordinatorKeys,
+    PublicFile,
     SiteKeys,
     certificate_in,
     check_dates,
     fingerprint,
     hosts_of,
     public_file_in,
+    read_certificate,
 )
+
+
+def joining_checks(
+    keys: SiteKeys, ledger: Path, runtime: SiteRuntime
+) -> Iterator[tuple[str, Check]]:
+    """Return the checks of a site that has no plan yet."""
+    coordinator = keys.coordinator()
+
+    def check_keys() -> str:
+        keys.identity()
+        return "readable by their owner alone"
+
+    def check_coordinator() -> str:
+        try:
+            runtime.fetch_plan(keys, coordinator.address)
+        except UnreachableError as error:
+            return Note(f"not tried yet: {error}")
+        return f"{coordinator.address} is reached"
+
+    def check_ledger() -> str:
+        with Ledger(ledger) as opened:
+            opened.verify()
+        return "intact"
+
+    yield "keys", check_keys
+    yield "trust", lambda: _trusted_until(coordinator)
+    yield "ledger", check_ledger
+    yield "disk", lambda: check_room(ledger.absolute().parent)
+    yield "address", lambda: _looked_up(coordinator.address)
+    yield "proxy", lambda: check_proxy(os.environ)
+    yield "coordinator", check_coordinator
+
+
+def _trusted_until(coordinator: PublicFile) -> str:
+    authority = read_certificate(coordinator.authority.encode(), "the authority")
+    check_dates(
+        authority,
+        "the coordinator's authority",
+        remedy="ask for its new public file, and run `discreet keys trust`",
+        now=datetime.now(UTC),
+    )
+    return f"trusted until {authority.not_valid_after_utc:%Y-%m-%d}"
+
+
+def _looked_up(address: str) -> str:
+    host, port = host_and_port(address)
+    if proxy_of(os.environ) is not None:
+        return Note(f"{host} is looked up by the proxy")
+    check_known(host, port)
+    return f"{host} is known"
 
 
 @dataclass(frozen=True)
@@ -69,8 +121,8 @@ class SiteDoctor:
         examples: reads the data as the plan expects it.
         keys: the folder of keys.
         ledger: the ledger's path.
-        coordinator: where the coordinator listens.
-        runtime: how the site reaches it.
+        runtime: how the site reaches the coordinator.
+        coordinator: where it listens; by default as its public file says.
         confirms: asks the operator whether odd rows are meant; nobody is asked by
             default, and odd rows fail.
     """
@@ -80,8 +132,8 @@ class SiteDoctor:
     examples: Callable[[Plan], Examples]
     keys: Path
     ledger: Path
-    coordinator: str
     runtime: SiteRuntime
+    coordinator: str | None = None
     confirms: Callable[[str], bool] = lambda _: False
 
     def checks(
@@ -98,12 +150,12 @@ class SiteDoctor:
         yield "plausible", self._check_own_rows
         yield "keys", self._check_keys
         yield "roster", self._check_roster
-        yield "authority", self._check_authority
+        yield "trust", self._check_authority
         yield "ledger", self._check_ledger
         if charged:
             yield "budget", self._check_budget
         yield "disk", lambda: check_room(self.ledger.absolute().parent)
-        yield "address", self._check_address
+        yield "address", lambda: _looked_up(self.address)
         yield "proxy", lambda: check_proxy(os.environ)
         if connect:
             yield "coordinator", self._check_coordinator
@@ -151,21 +203,20 @@ class SiteDoctor:
             return Note(f"confirmed by the operator: {concerns}")
         raise InputError(f"{concerns}. Nothing was sent; {CONFIRM}")
 
+    @property
+    def address(self) -> str:
+        """Where the coordinator is reached."""
+        return self.coordinator or self._keys.coordinator().address
+
     def _check_keys(self) -> str:
-        self._keys.node_key()
         self._keys.identity()
         return "readable by their owner alone"
 
     def _check_roster(self) -> str:
-        roster, identity = self._plan.roster, self._keys.identity()
+        roster = self._plan.roster
         if roster is None:
             return Note("the plan has none: nobody can tell which sites are in a sum")
-        if identity is None:
-            raise InputError(
-                f"{self.keys} has no {IDENTITY}: run `discreet keys new`, and send the "
-                "new public file to the coordinator"
-            )
-        own = identity.public_key().public_bytes_raw()
+        own = self._keys.identity().public_key().public_bytes_raw()
         if own not in {site.key for site in roster.sites}:
             raise InputError(
                 f"this site's identity ({fingerprint(own)}) is not in the plan's "
@@ -177,22 +228,16 @@ class SiteDoctor:
                 "the public file in this folder is not the one in the roster: send "
                 "it again, and compare fingerprints by voice"
             )
-        if public.node_key() != self._keys.node_key().public_key():
-            raise InputError(
-                "the node key is not the one in this site's public file: the "
-                "coordinator would not let it in"
-            )
         return f"this site is {public.name!r}"
 
     def _check_authority(self) -> str:
-        authority = certificate_in(self.keys, CA)
-        check_dates(
-            authority,
-            "the coordinator's authority",
-            remedy="ask for its new public file, and run `discreet keys trust`",
-            now=datetime.now(UTC),
-        )
-        return f"trusted until {authority.not_valid_after_utc:%Y-%m-%d}"
+        trusted, roster = self._keys.coordinator(), self._plan.roster
+        if roster is not None and roster.coordinator not in {None, trusted.identity}:
+            raise InputError(
+                "the plan's roster names another coordinator than the one that this "
+                "site trusts: run `discreet keys trust` with its public file"
+            )
+        return _trusted_until(trusted)
 
     def _check_ledger(self) -> str:
         with Ledger(self.ledger, limits=self._policy.limits()) as ledger:
@@ -207,24 +252,24 @@ class SiteDoctor:
             return "it can pay for the plan"
         return Note("it goes on with the session that it was in")
 
-    def _check_address(self) -> str:
-        host, port = host_and_port(self.coordinator)
-        check_known(host, port)
-        return f"{host} is known"
-
     def _check_coordinator(self) -> str:
         try:
-            ahead = self.runtime.probe(self._keys, self.coordinator)
+            ahead = self.runtime.probe(
+                self._keys, self.address, plan=self._plan.digest()
+            )
         except UnreachableError as error:
             if error.worth_seconds:
                 return Note(
                     f"{error} Until then its certificate, its clock and this site's "
-                    "key cannot be tried"
+                    "signature cannot be tried"
                 )
             raise
+        reached = (
+            "reached by this certificate; it runs this plan and accepts the signature"
+        )
         if ahead is None:
-            return "reached; it knows this site's node key"
-        return f"reached; it knows this site's node key; clocks differ by {ahead:.0f} s"
+            return reached
+        return f"{reached}; clocks differ by {abs(ahead):.0f} s"
 
 
 @dataclass(frozen=True)
@@ -249,17 +294,14 @@ class CoordinatorDoctor:
     folders: tuple[Path, ...] = ()
     unauthenticated: bool = False
 
-    def checks(self, *, waiting: bool = False) -> Iterator[tuple[str, Check]]:
-        """Return the checks; with ``waiting``, a taken port may still become free.
-
-        What a killed coordinator had started takes a moment to end.
-        """
+    def checks(self) -> Iterator[tuple[str, Check]]:
+        """Return the checks."""
         yield "plan", self._check_plan
         yield "keys", self._check_keys
         yield "roster", self._check_roster
         yield "certificate", self._check_certificate
         yield "names", self._check_names
-        yield "port", lambda: self._check_port(waiting=waiting)
+        yield "port", self._check_port
         yield "outputs", self._check_outputs
         yield "disk", lambda: check_room(self.keys.absolute())
 
@@ -287,18 +329,20 @@ class CoordinatorDoctor:
 
     def _check_roster(self) -> str:
         roster = self._plan.roster
-        self._keys.admitted(self._plan)
+        if not self._keys.admitted(self._plan):
+            raise InputError(
+                "the plan has no roster, and this folder no site's public file: "
+                "`discreet roster` takes them"
+            )
         if roster is None or roster.coordinator is None:
             return Note("it names no coordinator: invitations are not signed")
-        identity = self._keys.identity()
-        if identity is None or (
-            identity.public_key().public_bytes_raw() != roster.coordinator
-        ):
+        own = self._keys.identity().public_key().public_bytes_raw()
+        if own != roster.coordinator:
             raise InputError(
                 f"the plan's roster names another coordinator than {self.keys}: is "
                 "this the folder that the roster was made with?"
             )
-        return "this folder is the roster's coordinator, and has every site's node key"
+        return "this folder is the roster's coordinator"
 
     def _check_certificate(self) -> str:
         warning = self._keys.check_dates()
@@ -336,8 +380,8 @@ class CoordinatorDoctor:
             return Note(f"{text}, and not as {self.host}, where it listens")
         return text
 
-    def _check_port(self, *, waiting: bool) -> str:
-        (wait_until_free if waiting else check_free)(self.host, self.port)
+    def _check_port(self) -> str:
+        listening_socket(self.host, self.port).close()
         return f"{self.host}:{self.port} is free"
 
     def _check_outputs(self) -> str:

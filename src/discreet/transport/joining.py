@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from discreet.data.examples import Examples
 from discreet.entropy import SYSTEM, Entropy
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, InputError
 from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
@@ -29,7 +30,7 @@ from discreet.session.respond import admit, check_data
 from discreet.session.retrying import WAIT_SECONDS
 from discreet.session.site import Site
 from discreet.session.state import Progress, after_refusal, memory_beside
-from discreet.transport.addresses import SilenceError
+from discreet.transport.addresses import SilenceError, TransportError
 from discreet.transport.keys import SiteKeys
 
 Report: TypeAlias = Callable[[str], None]
@@ -46,12 +47,13 @@ class SiteRuntime(Protocol):
         address: str,
         answer: Answering,
         *,
+        plan: bytes,
         until: Callable[[], bool],
         wait_seconds: float,
         tell: Callable[[str], None],
         report: Report,
     ) -> None:
-        """Connect, and answer messages until ``until`` holds.
+        """Connect, and answer messages about a plan (its digest) until ``until`` holds.
 
         ``tell`` is told of the connection, ``report`` of bytes that are no message.
 
@@ -61,11 +63,19 @@ class SiteRuntime(Protocol):
         """
         ...
 
-    def probe(self, keys: SiteKeys, address: str) -> float | None:
+    def fetch_plan(self, keys: SiteKeys, address: str) -> str:
+        """Return the plan that a coordinator runs, as its file.
+
+        Raises:
+            UnreachableError: as ``probe``.
+        """
+        ...
+
+    def probe(self, keys: SiteKeys, address: str, *, plan: bytes) -> float | None:
         """Reach a coordinator without joining; return how far this clock is ahead.
 
         Raises:
-            UnreachableError: it cannot be reached, or does not know the node key.
+            UnreachableError: it cannot be reached, or does not accept the signature.
         """
         ...
 
@@ -157,6 +167,8 @@ class Ended:
     ending: Ending
     declined: bool
     """Whether this site refused to take part, or to go on."""
+    charged: bool
+    """Whether the session has been charged to this site's ledger."""
 
 
 @dataclass
@@ -227,26 +239,62 @@ class JoiningSite:
         """
         if not checked:
             self.check()
+        with self._only_process():
+            return self._served(runtime, address, wait_seconds)
+
+    def charged(self) -> bool:
+        """Whether the session that this site is in, or was in, has been charged."""
+        progress = _kept_progress(self.ledger)
+        if progress is None or progress.plan_digest != self.plan.digest():
+            return False
+        with self._open_ledger() as ledger:
+            uses = ledger.uses(self.policy.population)
+        return any(use.session == progress.charged_as for use in uses)
+
+    @contextmanager
+    def _only_process(self) -> Iterator[None]:
+        """Refuse a second process of this site, while a first one has this ledger."""
+        path = self.ledger.with_name(self.ledger.name + ".lock")
+        with path.open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(
+                    "this site takes part already: end its other process, which uses "
+                    f"{self.ledger}"
+                ) from None
+            yield
+
+    def _served(self, runtime: SiteRuntime, address: str, wait_seconds: float) -> Ended:
         try:
             runtime.serve(
                 self.keys,
                 address,
                 self._answer,
+                plan=self.plan.digest(),
                 until=lambda: self._ending is not None,
                 wait_seconds=wait_seconds,
                 tell=self.tell,
                 report=self.report,
             )
-        except SilenceError as error:
-            if self._session is None:
-                raise
-            raise SilenceError(
-                f"{error}; the coordinator did not say how it ended"
-            ) from error
+        except TransportError as error:
+            raise type(error)(f"{error}; {self.standing()}") from error
         if self._ending is None:
-            raise SilenceError("the coordinator did not say how it ended")
+            raise SilenceError(f"the session was left; {self.standing()}")
+        ended = Ended(self._ending, self._declined, self.charged())
         kept_beside(self.ledger).path.unlink(missing_ok=True)
-        return Ended(self._ending, self._declined)
+        return ended
+
+    def standing(self) -> str:
+        """Say whether a session that has not ended is charged, and how to go on."""
+        if self.rehearse:
+            return "nothing was charged: this was a rehearsal"
+        if self.charged():
+            return (
+                "this session is charged, and the coordinator did not say how it ended: "
+                "run the same command again to go on, without a second charge"
+            )
+        return "nothing was charged: run the same command again to go on"
 
     def _open_ledger(self) -> Ledger:
         return Ledger(self.ledger, limits=self.policy.limits())

@@ -1,13 +1,13 @@
 """The keys of a site and of a coordinator, their certificates and public files.
 
-A site has two keys. Its *node key* (P-384) lets it connect: the coordinator's server
-checks it. Its *identity* (Ed25519) is in the plan's roster and signs who is in a sum:
-the other sites check it, so the coordinator cannot invent sites.
+A site has one key, its *identity* (Ed25519). It is in the plan's roster. It signs the
+site's requests, which the coordinator checks, and who is in a sum, which the other sites
+check: so the coordinator cannot invent sites.
 
-Private halves are written where they are used and stay there; one public file leaves.
-A site's public file holds its identity and its node key; the coordinator's its identity
-and the authority that signs its certificate. The identity signs the rest: comparing the
-fingerprint of an identity, by voice, compares the whole file.
+The private half is written where it is used and stays there; one public file leaves.
+A site's public file holds its identity; the coordinator's also the authority that signs
+its certificate, and its address. The identity signs the rest: comparing the fingerprint
+of an identity, by voice, compares the whole file.
 
 Sites trust the authority. The coordinator's own certificate is short-lived and renewed
 under the same authority, so that a renewal asks nothing of the sites.
@@ -26,7 +26,6 @@ from typing import Final, Self
 
 import tomli_w
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -34,10 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
     load_pem_private_key,
-    load_ssh_private_key,
-    load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -52,14 +48,17 @@ from discreet.secret_files import (
     read_secret,
     write_secret,
 )
+from discreet.transport.addresses import host_and_port
 
 CA: Final = "ca.pem"
 CA_KEY: Final = "ca.key"
 CERTIFICATE: Final = "server.pem"
 SERVER_KEY: Final = "server.key"
 IDENTITY: Final = "identity.key"
-NODE_KEY: Final = "node.key"
-NODES: Final = "nodes"
+POLICY: Final = "policy.toml"
+LEDGER: Final = "ledger.sqlite"
+SITES: Final = "sites"
+"""The coordinator's folder of the sites' public files, for plans without a roster."""
 COORDINATOR: Final = "coordinator"
 _RENEW: Final = "run `discreet keys renew` in its folder"
 AUTHORITY_DAYS: Final = 5 * 365
@@ -67,9 +66,10 @@ SERVER_DAYS: Final = 90
 SOON: Final = timedelta(days=14)
 """How long before its end a certificate is called old."""
 VERSION: Final = 1
+PORT: Final = 9443
 SUFFIX: Final = ".public.toml"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_KEYS: Final = {"version", "name", "identity", "node", "authority", "signature"}
+_KEYS: Final = {"version", "name", "identity", "authority", "address", "signature"}
 _LONGEST: Final = 2**14
 _GROUPS: Final = 8
 
@@ -100,54 +100,61 @@ class PublicFile:
 
     name: str
     identity: bytes
-    node: str = ""
-    """A site's node key, a P-384 key as OpenSSH writes it."""
     authority: str = ""
-    """The coordinator's authority, a certificate in PEM form."""
+    """The coordinator's authority, a certificate in PEM form; a site has none."""
+    address: str = ""
+    """Where sites reach the coordinator, as host:port."""
     signature: bytes = b""
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if bool(self.node) == bool(self.authority):
+        if len(self.authority) + len(self.address) > _LONGEST:
+            raise InputError("a public file holds a text that is too long for one")
+        if self.is_coordinator != bool(self.authority and self.address):
             raise InputError(
-                "a public file holds a node key (a site's) or an authority (the "
-                "coordinator's)"
+                "the coordinator's public file, and no other, holds its authority and "
+                "address"
             )
-        if len(self.node) + len(self.authority) > _LONGEST:
-            raise InputError("a public file holds a key that is too long for one")
-        statement = _statement(self.name, self.identity, self.node, self.authority)
-        if not signature_holds(self.identity, self.signature, statement):
+        if not signature_holds(self.identity, self.signature, self._statement()):
             raise InputError(
                 f"the public file of {self.name} is not signed by its identity: ask "
                 "for it again"
             )
-        if self.node:
-            self.node_key()
-        else:
+        if self.is_coordinator:
             read_certificate(self.authority.encode(), "the authority")
+            host_and_port(self.address)
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether it is the coordinator's."""
+        return self.name == COORDINATOR
 
     @classmethod
     def signed(
-        cls, name: str, key: Ed25519PrivateKey, *, node: str = "", authority: str = ""
+        cls,
+        name: str,
+        key: Ed25519PrivateKey,
+        *,
+        authority: str = "",
+        address: str = "",
     ) -> Self:
         """Sign the public halves."""
         identity = key.public_key().public_bytes_raw()
-        statement = _statement(name, identity, node, authority)
-        return cls(name, identity, node, authority, key.sign(statement))
+        statement = _statement(name, identity, authority, address)
+        return cls(name, identity, authority, address, key.sign(statement))
 
-    def node_key(self) -> ec.EllipticCurvePublicKey:
-        """Return a site's node key."""
-        return _node_key(self.node.encode(), f"the node key of {self.name}")
+    def _statement(self) -> bytes:
+        return _statement(self.name, self.identity, self.authority, self.address)
 
     def dumps(self) -> str:
         """Write the file."""
-        keys = {"node": self.node, "authority": self.authority}
+        texts = {"authority": self.authority, "address": self.address}
         return tomli_w.dumps(
             {
                 "version": VERSION,
                 "name": self.name,
                 "identity": key_text(self.identity),
-                **{name: text for name, text in keys.items() if text},
+                **{name: text for name, text in texts.items() if text},
                 "signature": self.signature.hex(),
             }
         )
@@ -158,8 +165,7 @@ class PublicFile:
         table = read_toml(text, "the public file", error=InputError)
         if set(table) - _KEYS or table.get("version") != VERSION:
             raise InputError(
-                f"this is no public file of version {VERSION}; `discreet keys new` "
-                "writes one"
+                f"this is no public file of version {VERSION}; `discreet join` writes one"
             )
         texts = {key: table.get(key, "") for key in _KEYS - {"version"}}
         if not all(isinstance(text, str) for text in texts.values()):
@@ -172,7 +178,7 @@ class PublicFile:
                 "the identity or the signature in the public file cannot be read"
             ) from None
         return cls(
-            texts["name"], identity, texts["node"], texts["authority"], signature
+            texts["name"], identity, texts["authority"], texts["address"], signature
         )
 
     @classmethod
@@ -181,18 +187,8 @@ class PublicFile:
         return cls.loads(read_text(path, "a public file"))
 
 
-def _node_key(raw: bytes, what: str) -> ec.EllipticCurvePublicKey:
-    try:
-        key = load_ssh_public_key(raw)
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size != 384:
-        raise InputError(f"{what} is no P-384 public key")
-    return key
-
-
-def _statement(name: str, identity: bytes, node: str, authority: str) -> bytes:
-    fields = (name.encode(), identity, node.encode(), authority.encode())
+def _statement(name: str, identity: bytes, authority: str, address: str) -> bytes:
+    fields = (name.encode(), identity, authority.encode(), address.encode())
     sized = b"".join(len(f).to_bytes(4, "big") + f for f in fields)
     return b"discreet public file\0" + sized
 
@@ -204,7 +200,7 @@ class CoordinatorKeys:
     folder: Path
 
     def __post_init__(self) -> None:
-        _present(self.folder, CA, CERTIFICATE, SERVER_KEY, NODES)
+        _present(self.folder, CA, CERTIFICATE, SERVER_KEY, IDENTITY)
         check_secret(self.folder / SERVER_KEY, what="the server key")
 
     def certificate(self) -> x509.Certificate:
@@ -221,47 +217,34 @@ class CoordinatorKeys:
         )
 
     def admit(self, public: PublicFile) -> None:
-        """Let a site's node key connect; another key of its name is not replaced."""
-        public.node_key()
-        path, node = self.folder / NODES / f"{public.name}.pub", f"{public.node}\n"
-        if path.exists() and path.read_text(encoding="utf-8") != node:
+        """Keep a site's public file; another one of its name is not replaced."""
+        path = self.folder / SITES / f"{public.name}{SUFFIX}"
+        path.parent.mkdir(exist_ok=True)
+        if path.exists() and PublicFile.read(path).identity != public.identity:
             raise InputError(
-                f"{path.name} is another node key of {public.name}: compare the "
+                f"{path} holds another identity of {public.name}: compare the "
                 "fingerprints by voice, and remove the old one"
             )
-        path.write_text(node, encoding="utf-8")
+        path.write_text(public.dumps(), encoding="utf-8")
 
-    def identity(self) -> Ed25519PrivateKey | None:
-        """Return the key that signs invitations, when there is one."""
-        return _identity_in(self.folder)
+    def identity(self) -> Ed25519PrivateKey:
+        """Return the key that signs invitations and results."""
+        return read_identity(self.folder / IDENTITY)
 
     def secret(self) -> bytes:
-        """Return bytes that only this coordinator has: its identity, or its TLS key."""
-        own = self.folder / IDENTITY
-        return (own if own.exists() else self.folder / SERVER_KEY).read_bytes()
-
-    def nodes(self) -> dict[str, bytes]:
-        """Return the public node keys that may connect, by name, as PEM."""
-        keys = {
-            path.stem: _node_key(path.read_bytes(), f"the node key in {path}")
-            for path in sorted((self.folder / NODES).glob("*.pub"))
-        }
-        form = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
-        return {name: key.public_bytes(*form) for name, key in keys.items()}
+        """Return bytes that only this coordinator has."""
+        return (self.folder / IDENTITY).read_bytes()
 
     def admitted(self, plan: Plan) -> dict[str, bytes]:
-        """Return the node keys of the plan's own sites; no other may connect."""
-        nodes = self.nodes()
-        if plan.roster is None:
-            return nodes
-        named = [site.name for site in plan.roster.sites]
-        missing = [name for name in named if name not in nodes]
-        if missing:
-            raise InputError(
-                f"the coordinator has no node key of {len(missing)} sites of the "
-                f"roster, {missing[0]!r} for one: `discreet roster` puts it there"
-            )
-        return {name: nodes[name] for name in named}
+        """Return the identities that may connect, by name.
+
+        They are those of the plan's roster; without one, those whose public files the
+        coordinator keeps.
+        """
+        if plan.roster is not None:
+            return {site.name: site.key for site in plan.roster.sites}
+        files = sorted((self.folder / SITES).glob(f"*{SUFFIX}"))
+        return {public.name: public.identity for public in map(PublicFile.read, files)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,30 +254,22 @@ class SiteKeys:
     folder: Path
 
     def __post_init__(self) -> None:
-        _present(self.folder, CA, NODE_KEY)
-        check_secret(self.folder / NODE_KEY, what="the node key")
+        _present(self.folder, IDENTITY)
+        check_secret(self.folder / IDENTITY, what="the identity")
 
-    def identity(self) -> Ed25519PrivateKey | None:
-        """Return the key that the roster knows this site by, when there is one."""
-        return _identity_in(self.folder)
+    def identity(self) -> Ed25519PrivateKey:
+        """Return the key that the roster knows this site by."""
+        return read_identity(self.folder / IDENTITY)
 
-    def node_key(self) -> ec.EllipticCurvePrivateKey:
-        """Return the key that lets this site connect."""
-        path = self.folder / NODE_KEY
-        try:
-            key = load_ssh_private_key(read_secret(path, what="the node key"), None)
-        except SecretFileError:
-            raise
-        except ValueError:
-            key = None
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise InputError(f"{path} holds no node key; `discreet keys new` makes one")
-        return key
-
-
-def _identity_in(folder: Path) -> Ed25519PrivateKey | None:
-    path = folder / IDENTITY
-    return read_identity(path) if path.exists() else None
+    def coordinator(self) -> PublicFile:
+        """Return the public file of the coordinator that this site trusts."""
+        path = self.folder / f"{COORDINATOR}{SUFFIX}"
+        if not path.exists():
+            raise InputError(
+                f"{self.folder} has no {path.name}: `discreet join` or `discreet keys "
+                "trust` puts the coordinator's public file there"
+            )
+        return PublicFile.read(path)
 
 
 def read_identity(path: Path) -> Ed25519PrivateKey:
@@ -313,33 +288,26 @@ def read_identity(path: Path) -> Ed25519PrivateKey:
 
 
 def new_site(folder: Path, name: str) -> PublicFile:
-    """Make a site's keys in its own folder; return the public file that leaves it."""
+    """Make a site's identity in its own folder; return the public file that leaves it."""
     check_name(name)
     if name == COORDINATOR:
         raise InputError(f"a site is not called {COORDINATOR!r}")
     _new_folder(folder)
-    identity = _identity(folder)
-    node = ec.generate_private_key(ec.SECP384R1())
-    write_secret(
-        folder / NODE_KEY,
-        node.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
-    )
-    text = node.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return _publish(folder, PublicFile.signed(name, identity, node=text.decode()))
+    return _publish(folder, PublicFile.signed(name, _identity(folder)))
 
 
 def new_coordinator(
-    folder: Path, hosts: Sequence[str], *, days: int = SERVER_DAYS
+    folder: Path, hosts: Sequence[str], *, port: int = PORT, days: int = SERVER_DAYS
 ) -> PublicFile:
     """Make the coordinator's identity, its authority and its first certificate.
 
     Args:
         folder: its own folder, a new one.
-        hosts: names and addresses under which the sites reach it.
+        hosts: names and addresses under which the sites reach it, the usual one first.
+        port: where they reach it.
         days: how long its certificate holds; see ``renew``.
     """
     _new_folder(folder)
-    (folder / NODES).mkdir(exist_ok=True)
     ca_key, ca = make_authority()
     pem = ca.public_bytes(Encoding.PEM)
     key, certificate = make_server(ca_key, ca, hosts, days)
@@ -348,7 +316,10 @@ def new_coordinator(
     (folder / CA).write_bytes(pem)
     (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
     identity = _identity(folder)
-    public = PublicFile.signed(COORDINATOR, identity, authority=pem.decode())
+    first = f"[{hosts[0]}]" if ":" in hosts[0] else hosts[0]
+    public = PublicFile.signed(
+        COORDINATOR, identity, authority=pem.decode(), address=f"{first}:{port}"
+    )
     return _publish(folder, public)
 
 
@@ -382,26 +353,25 @@ def renew(
 
 def trust(folder: Path, coordinator: PublicFile) -> None:
     """Let a site connect to whoever shows a certificate of this coordinator."""
-    if not coordinator.authority:
+    if not coordinator.is_coordinator:
         raise InputError(
             f"the public file of {coordinator.name} is a site's: trust is for the "
             "coordinator's"
         )
-    _present(folder, NODE_KEY)
-    (folder / CA).write_text(coordinator.authority, encoding="utf-8")
+    _present(folder, IDENTITY)
+    _publish(folder, coordinator)
 
 
 def assemble(sites: Sequence[PublicFile], coordinator: PublicFile | None) -> Roster:
     """Return the roster of the sites whose public files came."""
-    strange = [public.name for public in sites if not public.node]
-    if strange:
-        raise InputError(f"{strange[0]} is no site: its public file has no node key")
+    if any(public.is_coordinator for public in sites):
+        raise InputError("the coordinator is no site: leave its public file out")
     members = tuple(Member(public.name, public.identity) for public in sites)
     return Roster(members, None if coordinator is None else coordinator.identity)
 
 
 def make_consortium(
-    folder: Path, sites: Sequence[str], *, hosts: Sequence[str]
+    folder: Path, sites: Sequence[str], *, hosts: Sequence[str], port: int = PORT
 ) -> Roster:
     """Make every key and certificate of a *rehearsal* in one place.
 
@@ -412,6 +382,7 @@ def make_consortium(
         folder: gets one folder for the coordinator and one for each site.
         sites: the sites' names.
         hosts: names and addresses under which the coordinator is reached.
+        port: where it is reached.
     """
     if len(set(sites)) != len(sites) or COORDINATOR in sites or not sites:
         raise InputError(
@@ -422,7 +393,7 @@ def make_consortium(
         raise InputError(
             f"{folder} already has {', '.join(taken)}; keys are never written over"
         )
-    coordinator = new_coordinator(folder / COORDINATOR, hosts)
+    coordinator = new_coordinator(folder / COORDINATOR, hosts, port=port)
     keys, public = CoordinatorKeys(folder / COORDINATOR), []
     for site in sites:
         public.append(new_site(folder / site, site))
@@ -434,16 +405,17 @@ def make_consortium(
 def public_file_in(folder: Path) -> PublicFile:
     """Return the public file that was written with a folder's keys."""
     files = sorted(folder.glob(f"*{SUFFIX}"))
-    if len(files) != 1:
+    own = [f for f in files if f.name != COORDINATOR + SUFFIX] or files
+    if len(own) != 1:
         raise InputError(
-            f"{folder} holds {len(files)} public files, and its own is needed; `discreet "
-            "keys` writes it"
+            f"{folder} holds {len(own)} public files, and its own is needed; `discreet "
+            "join` writes it"
         )
-    return PublicFile.read(files[0])
+    return PublicFile.read(own[0])
 
 
 def _new_folder(folder: Path) -> None:
-    if any((folder / name).exists() for name in (IDENTITY, NODE_KEY, CA_KEY)):
+    if any((folder / name).exists() for name in (IDENTITY, CA_KEY)):
         raise InputError(f"{folder} has keys; keys are never written over")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -551,10 +523,15 @@ def check_dates(
         InputError: it is not valid yet, or no longer.
     """
     end = certificate.not_valid_after_utc
-    if not certificate.not_valid_before_utc <= now <= end:
+    if now < certificate.not_valid_before_utc:
         raise InputError(
-            f"{what} holds from {certificate.not_valid_before_utc:%Y-%m-%d} to "
-            f"{end:%Y-%m-%d}, and not now: {remedy}"
+            f"{what} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} on, "
+            f"and this machine's clock says {now:%Y-%m-%d %H:%M}: set it by NTP"
+        )
+    if now > end:
+        raise InputError(
+            f"{what} was valid until {end:%Y-%m-%d}, and this machine's clock says "
+            f"{now:%Y-%m-%d}: {remedy}"
         )
     if end - now < SOON:
         return f"{what} holds until {end:%Y-%m-%d}: {remedy}"

@@ -15,7 +15,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.local import LocalDP
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Release
-from discreet.session.coordinator import Coordinator, Transport
+from discreet.session.coordinator import Coordinator, ReliableTransport
 from discreet.session.journal import Journal, SavedSession, binding
 from discreet.session.messages import Kind, Message
 from unit.session.federations import (
@@ -36,7 +36,7 @@ def saved_in(folder: Path, plan: Plan) -> SavedSession:
     return SavedSession(folder / "session.sealed", b"secret", bound)
 
 
-def run(plan: Plan, transport: Transport, saved: SavedSession) -> list[Release]:
+def run(plan: Plan, transport: ReliableTransport, saved: SavedSession) -> list[Release]:
     raw = saved.load()
     if raw is None:
         journal = Journal((1, 2, 3), keep=saved.save)

@@ -39,8 +39,8 @@ from discreet.secagg.terms import Terms, withdrawal_statement
 from discreet.session.coordinator import (
     AbortedError,
     Coordinator,
+    ReliableTransport,
     StepReport,
-    Transport,
     UnfinishedError,
     evaluation_of,
 )
@@ -110,7 +110,10 @@ class Consortium:
         )
 
     def session(
-        self, plan: Plan, places: Iterable[int], transport: Transport | None = None
+        self,
+        plan: Plan,
+        places: Iterable[int],
+        transport: ReliableTransport | None = None,
     ) -> Coordinator:
         self.sessions += 1
         self.steps.clear()
@@ -242,7 +245,7 @@ def test_a_silent_site_is_waited_for_and_nobody_is_charged_twice(
     plan = plan_over(range(1, 6), survivors=4)
     journal = Journal(tuple(range(1, 6)), Seeded(b"journal"))
 
-    def carried(journal: Journal, transport: Transport) -> Coordinator:
+    def carried(journal: Journal, transport: ReliableTransport) -> Coordinator:
         through = journal.through(transport)
         return replace(
             consortium.session(plan, journal.nodes, through),
@@ -777,6 +780,8 @@ def test_a_killed_coordinator_goes_on_with_the_groups_that_were_drawn(
     assert spent == {1}
 
 
-def carried_on(plan: Plan, journal: Journal, transport: Transport) -> list[Release]:
+def carried_on(
+    plan: Plan, journal: Journal, transport: ReliableTransport
+) -> list[Release]:
     through = journal.through(transport)
     return Coordinator(plan, journal.nodes, through, journal.draw, COORDINATOR).run()

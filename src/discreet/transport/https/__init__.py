@@ -1,0 +1,1 @@
+"""One HTTPS port: sites connect outwards, and every request is signed."""

@@ -1,0 +1,406 @@
+"""The coordinator's end: one port, where every site waits for its next message.
+
+    POST /v1/messages   the site's last answer, or nothing; the reply is the site's next
+                        message (200), or 204 when none came in time
+    GET /v1/plan        the plan that this coordinator runs
+    GET /v1/check       204: this site's signature, clock and plan are accepted
+
+A site holds one request open (long polling): its answer goes up, the next message comes
+down. A message stays in the site's slot until it is answered, so that a site whose
+connection broke, or whose process was killed, gets it again with its next request.
+
+A request costs nothing before its headers are signed by a site of the roster: a stranger's
+body is not read, and a connection that sends no request is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import resource
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from discreet import failures
+from discreet.codec.messages import MalformedMessageError
+from discreet.plan import file as planfile
+from discreet.plan.plan import Plan
+from discreet.session.messages import Kind, Message
+from discreet.session.retrying import Lost
+from discreet.transport.addresses import TransportError, listening_socket
+from discreet.transport.https.signing import (
+    CHECK,
+    MESSAGES,
+    PLAN_PATH,
+    Admitted,
+    Gate,
+    SignatureError,
+    SignedRequest,
+)
+from discreet.transport.keys import CERTIFICATE, SERVER_KEY, CoordinatorKeys
+
+LONGEST_WAIT: Final = 30.0
+"""Seconds that a request may wait for a message; proxies cut requests after a minute."""
+HEAD_SECONDS: Final = 15.0
+"""Seconds in which a connection must send the head of a request."""
+BODY_SECONDS: Final = 30.0
+SLOWEST_BYTES: Final = 20_000.0
+"""Bytes a second that a body may take at least, beyond its first seconds."""
+IDLE_SECONDS: Final = 75
+"""Seconds that a connection is kept between two requests."""
+GONE_SECONDS: Final = 10.0
+"""Seconds without a request after which a site counts as not connected."""
+MESSAGE_BYTES: Final = 2**20
+"""Room for a message without its numbers: keys, shares, signatures of the sites."""
+MOST_HEADLESS: Final = 500
+"""Connections without a request that are kept open; the oldest are closed."""
+STOP_SECONDS: Final = 5.0
+
+
+@dataclass
+class _Slot:
+    """What a coordinator keeps of one site."""
+
+    place: int
+    outgoing: bytes | None = None
+    about: bytes = b""
+    """The digest of the message that the site has not answered."""
+    process: str = ""
+    poll: asyncio.Future[None] | None = None
+    """The site's open request."""
+    seen: float = float("-inf")
+    waiting: int = 0
+
+    def wake(self) -> None:
+        if self.poll is not None and not self.poll.done():
+            self.poll.set_result(None)
+
+    def is_connected(self, now: float) -> bool:
+        return self.waiting > 0 or now - self.seen < GONE_SECONDS
+
+
+_Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+class Mailbox:
+    """Carries messages to the sites that have connected.
+
+    It implements ``ListeningTransport``: ``send``, ``receive`` and ``wait`` are called by
+    the session's thread, the rest runs in the server's.
+
+    Args:
+        sites: the identities that may connect, by name.
+        plan: the plan that they may ask about.
+        most_bytes: of the body of a request.
+    """
+
+    def __init__(self, sites: Mapping[str, bytes], plan: Plan, most_bytes: int) -> None:
+        self._gate = Gate(sites, plan.digest().hex())
+        self._plan = planfile.dumps(plan).encode()
+        self._most = most_bytes
+        self._slots = {name: _Slot(place) for place, name in enumerate(sites, 1)}
+        self._by_place = {slot.place: slot for slot in self._slots.values()}
+        self._arrived: queue.SimpleQueue[tuple[int, Message | Lost]] = (
+            queue.SimpleQueue()
+        )
+        self._news = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    # The session's thread.
+
+    def send(self, node: int, message: Message, *, seconds: float) -> None:
+        """Put a message into a site's slot; it stays there until it is answered."""
+        del seconds  # a later message replaces it
+        raw, digest = message.encode(), message.digest()
+
+        def put() -> None:
+            slot = self._by_place[node]
+            slot.outgoing, slot.about = raw, digest
+            slot.wake()
+
+        self._in_loop(put)
+
+    def receive(self) -> Iterator[tuple[int, Message | Lost]]:
+        """Return the answers that have come since the last call."""
+        with suppress(queue.Empty):
+            while True:
+                yield self._arrived.get_nowait()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until an answer or a site comes, so many seconds at most."""
+        self._news.wait(seconds)
+        self._news.clear()
+
+    def connected(self) -> list[int]:
+        """Return the places of the sites that are connected now."""
+        now = time.monotonic()
+        return [s.place for s in self._slots.values() if s.is_connected(now)]
+
+    def close(self) -> None:
+        """Let every open request go, and take no other."""
+
+        def wake_all() -> None:
+            self._closed = True
+            for slot in self._slots.values():
+                slot.wake()
+
+        self._in_loop(wake_all)
+
+    def _in_loop(self, action: Callable[[], Any]) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the server has ended
+                self._loop.call_soon_threadsafe(action)
+
+    # The server's thread.
+
+    def app(self) -> Starlette:
+        """Return the server's application."""
+        routes = [
+            Route(MESSAGES, self._guarded(self._exchange), methods=["POST"]),
+            Route(PLAN_PATH, self._guarded(self._show_plan), methods=["GET"]),
+            Route(CHECK, self._guarded(self._accept), methods=["GET"]),
+        ]
+        return Starlette(routes=routes)
+
+    def start(self) -> None:
+        """Note the loop that serves."""
+        self._loop = asyncio.get_running_loop()
+
+    def _guarded(self, handler: _Handler) -> _Handler:
+        async def guarded(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except SignatureError as refused:
+                status, word = refused.status, refused.word
+            except Exception as error:  # noqa: BLE001 - nothing of it leaves
+                failures.record(error, doing="serving a request")
+                status, word = 500, "failed"
+            return Response(word, status, {"connection": "close"})
+
+        return guarded
+
+    def _admit(self, request: Request, *, any_plan: bool = False) -> Admitted:
+        if self._closed:
+            raise SignatureError(503, "closing")
+        pairs = [
+            (k.decode("latin-1"), v.decode("latin-1")) for k, v in request.headers.raw
+        ]
+        headers = dict(pairs)
+        if len(headers) != len(pairs):
+            raise SignatureError(400, "doubled-header")
+        signed = SignedRequest(request.method, request.url.path, headers)
+        return self._gate.admit(signed, any_plan=any_plan)
+
+    async def _show_plan(self, request: Request) -> Response:
+        self._admit(request, any_plan=True)
+        return Response(self._plan, media_type="application/toml")
+
+    async def _accept(self, request: Request) -> Response:
+        self._admit(request)
+        return Response(status_code=204)
+
+    async def _exchange(self, request: Request) -> Response:
+        announced = request.headers.get("content-length", "")
+        if not announced.isdecimal():
+            raise SignatureError(411, "length")
+        if len(announced) > 12 or int(announced) > self._most:
+            raise SignatureError(413, "too-large")
+        admitted = self._admit(request)
+        slot = self._slots[admitted.site]
+        slot.waiting += 1
+        try:
+            body = await _body(request, int(announced))
+            self._gate.check_body(admitted, body)
+            self._take_over(slot, admitted.process)
+            self._news.set()
+            if body and self._accept_answer(slot, body) is Kind.END:
+                return Response(status_code=204)
+            return await self._next(slot, request)
+        finally:
+            slot.waiting -= 1
+            slot.seen = time.monotonic()
+
+    def _take_over(self, slot: _Slot, process: str) -> None:
+        """Let the request of an earlier process, or an abandoned one, go."""
+        slot.process = process
+        slot.wake()
+        slot.poll = None
+
+    def _accept_answer(self, slot: _Slot, body: bytes) -> Kind:
+        try:
+            answer = Message.decode(body)
+        except MalformedMessageError:
+            if slot.outgoing is not None:
+                self._arrived.put((slot.place, Lost(slot.about, for_good=True)))
+            raise SignatureError(400, "malformed") from None
+        if answer.about == slot.about:
+            slot.outgoing = None
+        self._arrived.put((slot.place, answer))
+        return answer.kind
+
+    async def _next(self, slot: _Slot, request: Request) -> Response:
+        """Return the site's next message, as soon as there is one."""
+        poll = slot.poll = asyncio.get_running_loop().create_future()
+        if slot.outgoing is None:
+            left = asyncio.ensure_future(request.receive())  # its connection broke
+            await asyncio.wait(
+                (poll, left),
+                timeout=_wish(request),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            left.cancel()
+        if slot.poll is not poll or slot.outgoing is None:
+            return Response(status_code=204)
+        return Response(slot.outgoing, media_type="application/octet-stream")
+
+
+def _wish(request: Request) -> float:
+    """Return how long a request may wait: what it prefers (RFC 7240), bounded."""
+    name, _, seconds = request.headers.get("prefer", "").partition("=")
+    if name != "wait" or not (seconds.isdecimal() and len(seconds) < 4):
+        return LONGEST_WAIT
+    return min(float(seconds), LONGEST_WAIT)
+
+
+async def _body(request: Request, announced: int) -> bytes:
+    """Read a body of the announced length, which the server holds it to, in time."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS + announced / SLOWEST_BYTES):
+            return await request.body()
+    except TimeoutError:
+        raise SignatureError(408, "slow") from None
+    except ClientDisconnect:
+        raise SignatureError(400, "left") from None
+
+
+class _Connection(H11Protocol):
+    """A connection that must send the head of its next request in time.
+
+    uvicorn gives a connection that has sent one byte as long as it likes.
+    """
+
+    headless: dict[_Connection, None] = {}  # noqa: RUF012 - all of this process
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the time for the first request."""
+        super().connection_made(transport)
+        self._expect_head(HEAD_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time."""
+        self._got_head()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Stop the time once there is a request."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._got_head()
+
+    def on_response_complete(self) -> None:
+        """Start the time for the next request."""
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._expect_head(IDLE_SECONDS)
+
+    def _expect_head(self, seconds: float) -> None:
+        self._got_head()
+        self._deadline = self.loop.call_later(seconds, self.transport.abort)
+        self.headless[self] = None
+        if len(self.headless) > MOST_HEADLESS:
+            next(iter(self.headless)).transport.abort()
+
+    def _got_head(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self.headless.pop(self, None)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpsCoordinator:
+    """A coordinator's HTTPS port; it implements ``CoordinatorRuntime``.
+
+    Args:
+        tls: whether the port speaks TLS; without it, a reverse proxy in front does.
+    """
+
+    tls: bool = True
+
+    @contextmanager
+    def listen(
+        self,
+        keys: CoordinatorKeys,
+        plan: Plan,
+        sites: Mapping[str, bytes],
+        *,
+        host: str,
+        port: int,
+        vector_bytes: int,
+    ) -> Iterator[Mailbox]:
+        """Serve the sites of a plan at one port, in a thread, and stop on leaving."""
+        _allow_connections()
+        mailbox = Mailbox(sites, plan, MESSAGE_BYTES + vector_bytes)
+        server = uvicorn.Server(self._config(keys, mailbox))
+        listener = listening_socket(host, port)
+
+        async def serve() -> None:
+            mailbox.start()
+            await server.serve(sockets=[listener])
+
+        thread = threading.Thread(
+            target=asyncio.run, args=(serve(),), name="port", daemon=True
+        )
+        thread.start()
+        try:
+            while not server.started:
+                if not thread.is_alive():
+                    raise TransportError("the coordinator's port could not be served")
+                time.sleep(0.005)
+            yield mailbox
+        finally:
+            mailbox.close()
+            server.should_exit = True
+            thread.join(STOP_SECONDS)
+
+    def _config(self, keys: CoordinatorKeys, mailbox: Mailbox) -> uvicorn.Config:
+        config = uvicorn.Config(
+            mailbox.app(),
+            http=_Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",  # what fails is recorded without data
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=keys.folder / CERTIFICATE if self.tls else None,
+            ssl_keyfile=keys.folder / SERVER_KEY if self.tls else None,
+        )
+        config.load()
+        if config.ssl is not None:
+            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        return config
+
+
+def _allow_connections() -> None:
+    """Let this process open as many connections as the system allows it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
