@@ -19,7 +19,7 @@ mkdir west
 ssh-keygen -q -t ecdsa -b 384 -N "" -f west/node
 flwr supernode register west/node.pub trial
 flower-supernode --superlink 127.0.0.1:9443 --port 9104 --root-certificates server.pem \
---auth-supernode-private-key west/node --node-config "site=3" > west/log 2>&1 &
+--auth-supernode-private-key west/node --node-config "partition-id=3" > west/log 2>&1 &
 flwr run {APP} trial --stream --run-config "result=\\"$PWD/mod.json\\""
 """
 """A fourth node without a policy, and another app on the same nodes."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from discreet.transport.addresses import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SECONDS = 420.0
+SECONDS = 900.0
 OFFLINE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",

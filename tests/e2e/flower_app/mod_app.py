@@ -28,7 +28,7 @@ def scored(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The scores of a model with one weight."""
     assert model is not None
-    rng = np.random.default_rng(int(context.node_config["site"]))
+    rng = np.random.default_rng(int(context.node_config["partition-id"]))
     labels = rng.random(1000) < 0.4
     logits = model.to_numpy_ndarrays()[0] * rng.normal(labels, 1.0)
     return 1 / (1 + np.exp(-logits)), labels

@@ -429,7 +429,8 @@ class GridTransport:
 
     An error of Flower is a lost message, whatever its code: the node may be away, and
     a site that is asked again answers with the bytes of its first answer. A reply that
-    holds no message is final.
+    holds no message is final. What Flower still carries is not pushed again: it would
+    start the app twice at once, with one state for both.
     """
 
     grid: Grid
@@ -440,6 +441,8 @@ class GridTransport:
 
     def send(self, node: int, outgoing: SessionMessage, *, seconds: float) -> None:
         """Push a message: one at a time, since a grid leaves out what it refuses."""
+        if (node, outgoing.digest()) in self._sent.values():
+            return
         content = to_content(outgoing, simulated=self.simulated)
         if self.model is not None and outgoing.kind is Kind.INVITE:
             content[_MODEL] = self.model

@@ -376,6 +376,16 @@ def test_content_that_is_no_message_ends_neither_end(
     assert list(transport.receive()) == []
 
 
+def test_what_flower_still_carries_is_not_sent_again(grid: LoopGrid) -> None:
+    """The app would start twice at once, and the second would spoil the state."""
+    grid.silent = frozenset({11})
+    transport = GridTransport(grid)  # type: ignore[arg-type]
+    for seconds in (20.0, 5.0):
+        transport.send(11, MESSAGE, seconds=seconds)
+        assert list(transport.receive()) == []
+    assert next(grid.numbers) == 2
+
+
 def test_what_a_grid_refuses_to_carry_is_lost(grid: LoopGrid) -> None:
     grid.push_messages = lambda _: [""]  # type: ignore[method-assign]
     transport = GridTransport(grid)  # type: ignore[arg-type]
