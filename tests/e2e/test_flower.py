@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discreet.privacy.ledger import Ledger
-from e2e.tutorials import commands, execute
+from e2e.tutorials import REPOSITORY, commands, execute
 
 pytestmark = pytest.mark.flower
 
@@ -48,3 +48,9 @@ def test_the_tutorials_app_and_one_with_a_mod_on_the_same_nodes(tmp_path: Path) 
     assert "this node has no policy" in told
     for site in ("north", "south", "east"):
         assert spent(tmp_path / site / "ledger.sqlite") == 2
+
+
+def test_the_tutorial_shows_the_policy_that_it_copies() -> None:
+    policy = (REPOSITORY / "examples" / "flower-site" / "policy.toml").read_text()
+    page = (REPOSITORY / "docs" / "tutorial-fl-engineer.md").read_text()
+    assert f"```toml\n{policy}```" in page
