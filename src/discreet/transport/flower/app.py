@@ -8,10 +8,10 @@ by the run that the coordinator starts::
 Flower runs the app that the run brings along: here the sites trust that code, as
 they do for training. ``discreet site`` runs no code but its own.
 
-In Flower's simulation engine one machine plays all the nodes. The data is the
-developer's own: a simulated node needs no policy and charges no ledger, and the result
-states that it was simulated. Each end detects the engine by itself: a coordinator that
-could declare a simulation to a real node would get around that node's policy.
+In Flower's simulation engine one machine plays all the nodes, with the developer's own
+data: they need no policy and charge no ledger, and the claim says "simulated". Each end
+detects the engine by itself: a coordinator that could declare a simulation to a real
+node would get around that node's policy.
 """
 
 from __future__ import annotations
@@ -85,8 +85,7 @@ Scored: TypeAlias = Callable[
 """From the global model to this site's scores and labels.
 
 It should not fail because of a row: whoever picks the model would learn of it. Rows
-that do not fit the plan are handled later, row by row; an ``Examples`` that it makes
-by itself is made with ``check=False`` for the same reason."""
+that do not fit the plan are handled later; make an ``Examples`` with ``check=False``."""
 
 Handler: TypeAlias = Callable[[Message, Context], Message]
 Mod: TypeAlias = Callable[[Message, Context, Handler], Message]
@@ -147,12 +146,8 @@ class Node:
         except MalformedMessageError as error:
             report_on_stderr(str(error))
             return Message(RecordDict(), reply_to=message)
-        reply = answer_once(
-            partial(self._site, message, context),
-            received,
-            kept=_InContext(context),
-            report=report_on_stderr,
-        )
+        site, kept = partial(self._site, message, context), _InContext(context)
+        reply = answer_once(site, received, kept=kept, report=report_on_stderr)
         return Message(to_content(reply), reply_to=message)
 
     def _site(self, message: Message, context: Context) -> Site:
@@ -261,10 +256,10 @@ def _path(context: Context, key: str) -> Path | None:
 
 
 def _check_simulated(message: Message) -> None:
-    """Refuse to answer without a policy, unless both ends know of a simulation.
+    """Refuse to answer without a policy, unless both ends detected a simulation.
 
-    The coordinator's word alone counts for nothing. Without it a simulated node
-    declines, because the claim would call its answer a deployed site's.
+    The coordinator's word alone counts for nothing. Without it the claim would call
+    the answer a deployed site's.
     """
     if not in_simulation():
         raise PolicyError(
@@ -355,24 +350,19 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         rehearsal: ask for made-up data; only nodes that rehearse answer, nobody is
             charged, and the result is stamped REHEARSAL.
     """
-    if rehearsal:
-        plan = plan.rehearsed()
+    plan = plan.rehearsed() if rehearsal else plan
     check_agreed(plan, rehearsing=rehearsal)
     if model is not None:
         plan = replace(plan, model=ModelRef(plan.model.name, model_digest(model)))
-    roster = plan.roster
+    roster, simulated = plan.roster, in_engine(grid)
     named = plan.cohort.min_survivors if roster is None else len(roster.sites)
-    simulated = in_engine(grid)
-    transport = GridTransport(grid, model, simulated)
+    present = connected(
+        grid.get_node_ids, wanted=sites or named, wait_seconds=wait_seconds, among=nodes
+    )
     session = Coordinator(
         plan,
-        connected(
-            grid.get_node_ids,
-            wanted=sites or named,
-            wait_seconds=wait_seconds,
-            among=nodes,
-        ),
-        Retrying(transport, step_seconds),
+        present,
+        Retrying(GridTransport(grid, model, simulated), step_seconds),
         entropy=entropy,
         identity=identity,
         watch=watch,
@@ -476,8 +466,5 @@ class GridTransport:
 
 
 def in_engine(grid: Grid) -> bool:
-    """Whether a grid is that of Flower's simulation engine.
-
-    Flower has no public name for it. Where this fails, simulated nodes decline.
-    """
+    """Whether a grid is the simulation engine's, for which Flower has no public name."""
     return any(each.__name__ == "InMemoryGrid" for each in type(grid).__mro__)
