@@ -43,11 +43,10 @@ def test_the_tutorials_app_and_one_with_a_mod_on_the_same_nodes(tmp_path: Path) 
     assert 0.6 < by_mod["auc"][0] < 0.9
     assert by_mod["contributors"] == [3]
     assert by_mod["declined"] == [1]
-    assert "1 declined, and 4 are needed" in by_mod["pretended"]
-    told = (tmp_path / "west" / "log").read_text()
-    assert "this node has no policy" in told
+    assert "this node has no policy" in (tmp_path / "west" / "log").read_text()
     for site in ("north", "south", "east"):
-        assert spent(tmp_path / site / "ledger.sqlite") == 2
+        charged = spent(tmp_path / site / "ledger.sqlite")
+        assert charged == 2, "no server makes a deployed node take itself for simulated"
 
 
 def test_the_tutorial_shows_the_policy_that_it_copies() -> None:
