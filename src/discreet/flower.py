@@ -10,8 +10,13 @@ from __future__ import annotations
 from discreet.errors import MissingExtraError
 
 try:
-    from discreet.transport.flower.evaluate import Evaluating, evaluate
-    from discreet.transport.flower.mod import Scored, add_evaluation, evaluation_mod
+    from discreet.transport.flower.app import (
+        Evaluating,
+        Scored,
+        add_evaluation,
+        evaluate,
+        evaluation_mod,
+    )
 except ModuleNotFoundError as err:
     if (err.name or "").split(".")[0] != "flwr":
         raise

@@ -11,7 +11,7 @@ from discreet.errors import MissingExtraError
 
 _PURPOSES: Final[Mapping[str, str]] = {
     "demo": "the demo",
-    "flower": "joining a federation",
+    "flower": "evaluation in a Flower app",
     "sql": "counting in a database",
     "spark": "counting in Spark",
     "lake": "reading a Delta table",

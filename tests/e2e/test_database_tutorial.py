@@ -6,9 +6,7 @@ import shutil
 import pytest
 
 from bench import postgres_cluster
-from tests.e2e.test_flower_tutorials import commands, execute
-
-pytestmark = pytest.mark.flower
+from e2e.tutorials import commands, execute
 
 
 @pytest.mark.slow

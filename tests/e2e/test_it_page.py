@@ -13,9 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli.main import app
-from e2e.test_flower_tutorials import REPOSITORY, commands, execute
-
-pytestmark = pytest.mark.flower
+from e2e.tutorials import REPOSITORY, commands, execute
 
 UNITS = sorted((REPOSITORY / "examples" / "systemd").glob("*.service"))
 PROGRAM = "/opt/discreet/bin/discreet"

@@ -1,7 +1,7 @@
 """Every privacy model x every statistic x every driver.
 
 The drivers: simulated; deployed sites behind the bytes of letters; Flower's own apps
-behind the bytes of its messages (real processes: ``tests/e2e/test_flower.py``).
+with a grid in this process (real processes: ``tests/e2e/test_flower.py``).
 
 Each cell either gives the evaluation that plain counting gives (exactly without
 noise, closely with a large epsilon), or refuses before anything is charged.
@@ -20,11 +20,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
 
 import discreet
 from discreet.data.batches import RawBatch
@@ -41,9 +36,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS as KNOWN
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
-from discreet.secret_files import write_secret
 from discreet.session import coordinator
-from discreet.session import policy as policyfile
 from discreet.session.coordinator import Coordinator, evaluation_of
 from discreet.session.policy import UNIT_NAMES
 from discreet.session.site import Site
@@ -267,26 +260,19 @@ def by_letters(plan, sites, tmp_path):
 
 
 def by_flower(plan, sites, tmp_path):
-    """Flower's server and client apps, behind the bytes of Flower's messages."""
-    from flwr.app import Context, RecordDict
+    """Flower's server and client apps, with a grid in this process."""
     from flwr.clientapp import ClientApp
-    from flwr.supercore.task_identity import TaskIdentity
 
     from discreet.flower import add_evaluation, evaluate
-    from flower_loop import LoopGrid, Node
+    from flower_loop import LoopGrid, equipped
 
-    TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
     plan, app = signed(plan), ClientApp()
     add_evaluation(app, lambda _, context: sites[context.node_id - 1])
-    ledgers, nodes = Ledgers.new(tmp_path), {}
-    for k, ledger in ledgers.paths.items():
-        policy = ledger.with_name("policy.toml")
-        policy.write_text(policyfile.dumps(POLICY))
-        key = ledger.with_name("identity.key")
-        pem = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
-        write_secret(key, key_of(k).private_bytes(*pem))
-        config = {"discreet-policy": str(policy), "discreet-identity": str(key)}
-        nodes[k] = Node(app, Context(1, k, config, RecordDict(), {}))
+    ledgers = Ledgers.new(tmp_path)
+    nodes = {
+        k: equipped(app, k, ledger.parent, POLICY, key_of(k))
+        for k, ledger in ledgers.paths.items()
+    }
     steps = []
     with ledgers.charged_in_full_or_not_at_all(plan):
         found = evaluate(LoopGrid(nodes), plan, sites=SITES, watch=steps.append)

@@ -15,7 +15,7 @@ def load_data(
     context: Context, *, part: str
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return a hospital's patients: here simulated, each hospital with its own mix."""
-    site = int(context.node_config["site"])
+    site = int(context.node_config["partition-id"])
     rng = np.random.default_rng([site, part == "test"])
     x = rng.normal(0.3 * site, 1.0, size=(2_000, FEATURES))
     chance = 1 / (1 + np.exp(1.0 - x @ _SIGNAL))

@@ -591,12 +591,12 @@ def test_an_error_that_nobody_foresaw_is_the_same_refusal(tmp_path):
 @pytest.mark.long
 @pytest.mark.flower
 def test_an_app_that_scores_strange_rows_makes_no_refusal():
-    from discreet.transport.flower import mod
+    from discreet.transport.flower.app import Node
 
     plan = plan_of(SUM)
     for name in ("one score missing", "one score out of the range", *LABELS, "nobody"):
         columns = DATA[name]["scores"], DATA[name]["labels"]
-        held = mod._examples(lambda *_, c=columns: c, None, plan, None, rehearsal=False)
+        held = Node(lambda *_, c=columns: c).examples(None, None, plan)
         np.testing.assert_array_equal(
             plan.statistic.count(held.fitted()), counts(plan, DATA[name])
         )

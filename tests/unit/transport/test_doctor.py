@@ -37,8 +37,6 @@ from discreet.transport.joining import (
 from discreet.transport.keys import make_consortium
 from policies import open_policy
 
-pytestmark = pytest.mark.flower
-
 SECRET = 0.123456789
 POLICY = open_policy(
     population="people",

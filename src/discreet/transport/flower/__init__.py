@@ -1,1 +1,1 @@
-"""Sites and coordinator as Flower apps: the letters travel as ``query`` messages."""
+"""Private evaluation inside Flower apps, by Flower's public interface."""
