@@ -36,8 +36,8 @@ MODELS = (
 )
 FACTS = ("--examples", "6000", "--prevalence", "0.5", "--sites", "3")
 EXTRAS = {
-    "sql": ("tests/unit/data/test_tables.py", "engine_counts_what"),
-    "flower": ("tests/e2e/test_flower.py", "processes_give_the_sum"),
+    "sql": ("tests/unit/data/test_pushdown.py", "engine_counts_what"),
+    "flower": ("tests/unit/transport/flower/test_app.py", "privacy or public"),
 }
 """A test file of each, and which of its tests: counting in engines, a real session."""
 ROWS = """
