@@ -76,7 +76,6 @@ class _Slot:
     outgoing: bytes | None = None
     about: bytes = b""
     """The digest of the message that the site has not answered."""
-    process: str = ""
     poll: asyncio.Future[None] | None = None
     """The site's open request."""
     seen: float = float("-inf")
@@ -167,7 +166,9 @@ class Mailbox:
             Route(PLAN_PATH, self._guarded(self._show_plan), methods=["GET"]),
             Route(CHECK, self._guarded(self._accept), methods=["GET"]),
         ]
-        return Starlette(routes=routes)
+        app = Starlette(routes=routes)
+        app.router.redirect_slashes = False  # to the host that a request names
+        return app
 
     def start(self) -> None:
         """Note the loop that serves."""
@@ -189,7 +190,8 @@ class Mailbox:
         headers = dict(pairs)
         if len(headers) != len(pairs):
             raise SignatureError(400, "doubled-header")
-        signed = SignedRequest(request.method, request.url.path, headers)
+        # Not request.url, in which a Host header is parsed, too.
+        signed = SignedRequest(request.method, request.scope["path"], headers)
         return self._gate.admit(signed, any_plan=any_plan)
 
     async def _show_plan(self, request: Request) -> Response:
@@ -202,42 +204,44 @@ class Mailbox:
 
     async def _exchange(self, request: Request) -> Response:
         announced = request.headers.get("content-length", "")
-        if not announced.isdecimal():
+        if not announced.isdecimal() or "transfer-encoding" in request.headers:
             raise SignatureError(411, "length")
         if len(announced) > 12 or int(announced) > self._most:
             raise SignatureError(413, "too-large")
         admitted = self._admit(request)
+        self._gate.check_order(admitted)
         slot = self._slots[admitted.site]
         slot.waiting += 1
         try:
             body = await _body(request, int(announced))
             self._gate.check_body(admitted, body)
-            self._take_over(slot, admitted.process)
-            self._news.set()
-            if body and self._accept_answer(slot, body) is Kind.END:
-                return Response(status_code=204)
-            return await self._next(slot, request)
+            slot.wake()  # an abandoned request, or one of an earlier process
+            slot.poll = None
+            self._news.set()  # the site is connected
+            over = body and self._accept_answer(slot, body) is Kind.END
+            return (
+                Response(status_code=204) if over else await self._next(slot, request)
+            )
         finally:
             slot.waiting -= 1
             slot.seen = time.monotonic()
 
-    def _take_over(self, slot: _Slot, process: str) -> None:
-        """Let the request of an earlier process, or an abandoned one, go."""
-        slot.process = process
-        slot.wake()
-        slot.poll = None
-
     def _accept_answer(self, slot: _Slot, body: bytes) -> Kind:
+        """Keep the answer to the site's message; late and doubled ones cost nothing."""
         try:
             answer = Message.decode(body)
         except MalformedMessageError:
-            if slot.outgoing is not None:
-                self._arrived.put((slot.place, Lost(slot.about, for_good=True)))
+            self._answered(slot, Lost(slot.about, for_good=True))
             raise SignatureError(400, "malformed") from None
         if answer.about == slot.about:
-            slot.outgoing = None
-        self._arrived.put((slot.place, answer))
+            self._answered(slot, answer)
         return answer.kind
+
+    def _answered(self, slot: _Slot, answer: Message | Lost) -> None:
+        if slot.outgoing is not None:
+            slot.outgoing = None
+            self._arrived.put((slot.place, answer))
+            self._news.set()
 
     async def _next(self, slot: _Slot, request: Request) -> Response:
         """Return the site's next message, as soon as there is one."""
