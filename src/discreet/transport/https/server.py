@@ -18,9 +18,11 @@ from __future__ import annotations
 import asyncio
 import queue
 import resource
+import socket
 import ssl
 import threading
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -65,6 +67,8 @@ MESSAGE_BYTES: Final = 2**20
 """Room for a message without its numbers: keys, shares, signatures of the sites."""
 MOST_HEADLESS: Final = 500
 """Connections without a request that are kept open; the oldest are closed."""
+GREETING_SECONDS: Final = 2.0
+"""Seconds in which a TLS handshake ends, when there are too many."""
 STOP_SECONDS: Final = 5.0
 
 
@@ -323,6 +327,56 @@ class _Connection(H11Protocol):
         self.headless.pop(self, None)
 
 
+class _Server(uvicorn.Server):
+    """Accepts connections itself, so that TLS handshakes are few and end in time.
+
+    asyncio's own server waits a minute for each of any number of them.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept."""
+        self.servers = []
+        self._accepting = [asyncio.create_task(self._accept(s)) for s in sockets or ()]
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to accept, then end what is open."""
+        for accepting in self._accepting:
+            accepting.cancel()
+        await super().shutdown(sockets)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        listener.setblocking(False)
+        loop = asyncio.get_running_loop()
+        greeting: dict[asyncio.Task[None], float] = {}
+        while True:
+            while len(greeting) >= MOST_HEADLESS:  # others wait in the system's queue
+                oldest, began = next(iter(greeting.items()))
+                if loop.time() - began > GREETING_SECONDS:
+                    oldest.cancel()
+                await asyncio.sleep(0.01)
+            try:
+                accepted, _ = await loop.sock_accept(listener)
+            except OSError:  # it left already, or too many files are open
+                await asyncio.sleep(0.01)
+                continue
+            task = loop.create_task(self._greet(accepted))
+            greeting[task] = loop.time()
+            task.add_done_callback(greeting.pop)
+
+    async def _greet(self, accepted: socket.socket) -> None:
+        def protocol() -> _Connection:
+            return _Connection(self.config, self.server_state, {})
+
+        with suppress(OSError):  # of its handshake
+            await asyncio.get_running_loop().connect_accepted_socket(
+                protocol,
+                accepted,
+                ssl=self.config.ssl,
+                ssl_handshake_timeout=HEAD_SECONDS if self.config.ssl else None,
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class HttpsCoordinator:
     """A coordinator's HTTPS port; it implements ``CoordinatorRuntime``.
@@ -346,8 +400,9 @@ class HttpsCoordinator:
     ) -> Iterator[Mailbox]:
         """Serve the sites of a plan at one port, in a thread, and stop on leaving."""
         _allow_connections()
+        SSLProtocol.max_size = 2**15  # a buffer of each connection, of 256 KB else
         mailbox = Mailbox(sites, plan, MESSAGE_BYTES + vector_bytes)
-        server = uvicorn.Server(self._config(keys, mailbox))
+        server = _Server(self._config(keys, mailbox))
         listener = listening_socket(host, port)
 
         async def serve() -> None:
@@ -370,7 +425,6 @@ class HttpsCoordinator:
     def _config(self, keys: CoordinatorKeys, mailbox: Mailbox) -> uvicorn.Config:
         config = uvicorn.Config(
             mailbox.app(),
-            http=_Connection,
             ws="none",
             lifespan="off",
             log_config=None,
