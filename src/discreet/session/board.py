@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from discreet.session.coordinator import StepReport
 
-
 _NAMED: Final = 5
 
 

@@ -43,6 +43,10 @@ def host_and_port(address: str) -> tuple[str, int]:
     """
     host, _, port = address.removeprefix("https://").rstrip("/").rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        host = ""
     if not host or not port.isdigit() or not 0 < int(port) < 2**16 or "/" in host:
         raise InputError(
             "the coordinator is given as host:port, such as hub.example.org:9443"

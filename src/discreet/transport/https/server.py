@@ -69,6 +69,8 @@ MOST_HEADLESS: Final = 500
 """Connections without a request that are kept open; the oldest are closed."""
 GREETING_SECONDS: Final = 2.0
 """Seconds in which a TLS handshake ends, when there are too many."""
+CLOSE_SECONDS: Final = 0.5
+"""Seconds in which the other side closes a connection that was ended."""
 STOP_SECONDS: Final = 5.0
 
 
@@ -288,7 +290,8 @@ class _Connection(H11Protocol):
     uvicorn gives a connection that has sent one byte as long as it likes.
     """
 
-    headless: dict[_Connection, None] = {}  # noqa: RUF012 - all of this process
+    headless: dict[_Connection, None]
+    """All of this port that have sent no request."""
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -336,6 +339,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept."""
         self.servers = []
+        self._headless: dict[_Connection, None] = {}
         self._accepting = [asyncio.create_task(self._accept(s)) for s in sockets or ()]
         self.started = True
 
@@ -366,14 +370,18 @@ class _Server(uvicorn.Server):
 
     async def _greet(self, accepted: socket.socket) -> None:
         def protocol() -> _Connection:
-            return _Connection(self.config, self.server_state, {})
+            made = _Connection(self.config, self.server_state, {})
+            made.headless = self._headless
+            return made
 
+        tls = self.config.ssl
         with suppress(OSError):  # of its handshake
             await asyncio.get_running_loop().connect_accepted_socket(
                 protocol,
                 accepted,
-                ssl=self.config.ssl,
-                ssl_handshake_timeout=HEAD_SECONDS if self.config.ssl else None,
+                ssl=tls,
+                ssl_handshake_timeout=HEAD_SECONDS if tls else None,
+                ssl_shutdown_timeout=CLOSE_SECONDS if tls else None,
             )
 
 
@@ -428,6 +436,7 @@ class HttpsCoordinator:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="error",  # strangers' requests are no news
             access_log=False,
             server_header=False,
             proxy_headers=False,

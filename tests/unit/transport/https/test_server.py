@@ -51,9 +51,9 @@ def closes(connection: socket.socket, seconds: float = 10.0) -> bool:
     try:
         while connection.recv(4096):
             pass
-        return True
     except OSError as error:
         return not isinstance(error, TimeoutError)
+    return True
 
 
 def test_a_message_is_given_again_until_it_is_answered(port: Port) -> None:
@@ -218,7 +218,7 @@ STRANGERS: dict[str, tuple[Callable[[Port], bytes], int, bytes]] = {
 
 @pytest.mark.parametrize("case", STRANGERS)
 def test_what_nobody_of_the_roster_signed_for_this_plan_is_refused(
-    port: Port, case: str
+    port: Port, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     made, status, word = STRANGERS[case]
     request = made(port).replace(b"content-length: 0", b"content-length: 100000")
@@ -230,6 +230,7 @@ def test_what_nobody_of_the_roster_signed_for_this_plan_is_refused(
     assert status_of(reply) == status
     assert reply.endswith(word)
     assert port.mailbox.connected() == []
+    assert not caplog.records, "strangers write nothing on the coordinator's screen"
 
 
 @pytest.mark.parametrize("host", ["[", "a/v1/plan?", "evil.example", "a b"])
@@ -322,6 +323,25 @@ def test_a_port_that_is_taken_is_said(port: Port) -> None:
         listening(port.folder, port.plan, number=port.number),
     ):
         pass
+
+
+def test_whoever_does_not_close_a_connection_that_was_ended_is_left(
+    port: Port, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refused caller that keeps its end open costs nothing, and stops nobody."""
+    connection = port.connection()
+    connection.sendall(stranger(port).head())
+    assert status_of(connection.recv(4096)) == 403
+    began = time.monotonic()
+    with listening(port.folder, port.plan) as other:
+        idle = other.connection()
+        idle.sendall(other.process().head("GET", CHECK))
+        assert status_of(idle.recv(4096)) == 204
+        other.opened.clear()  # it stays open
+    assert time.monotonic() - began < 3
+    assert closes(idle)
+    idle.close()
+    assert not caplog.records
 
 
 def test_a_port_is_free_again_as_soon_as_it_is_left(
