@@ -70,11 +70,8 @@ def join(
     other = PublicFile.read(coordinator)
     agreed = None if plan is None else read_plan(plan)
     place = Path(name) if folder is None else folder
-    if not (place / made.IDENTITY).exists():
-        made.new_site(place, name)
-    own = made.public_file_in(place)
-    if own.name != name:
-        raise InputError(f"{place} is the folder of {own.name}: name another --folder")
+    made.check_same(place, other)
+    own = made.site_in(place, name)
     made.trust(place, other)
     if not (place / LEDGER).exists():
         Ledger.new(place / LEDGER).close()

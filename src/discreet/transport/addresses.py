@@ -70,11 +70,11 @@ def listening_socket(host: str, port: int) -> socket.socket:
     Raises:
         TransportError: another program does, or this machine may not.
     """
+    if not 0 < port < 2**16:
+        raise TransportError("a port is a number from 1 to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OverflowError:
-        raise TransportError("a port is a number from 1 to 65535") from None
     except OSError as error:
         why = os.strerror(error.errno or 0)
         if isinstance(error, socket.gaierror):

@@ -128,7 +128,6 @@ def test_made_up_data_follows_the_kind_and_the_range_of_the_scores() -> None:
     exact_counts(made_up(plan), plan, plan.resolve(0, []))
 
 
-@pytest.mark.flower
 def test_a_site_that_rehearses_holds_neither_its_data_nor_its_ledger(
     tmp_path: Path,
 ) -> None:

@@ -1,4 +1,4 @@
-"""A whole coordinator and whole sites, over a runtime that is not Flower."""
+"""A whole coordinator and whole sites, over a runtime without a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import recommend
+from discreet.plan.plan import Plan, recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session.messages import Ending, Message
 from discreet.transport.addresses import LOOPBACK, free_port
@@ -66,16 +66,20 @@ class InThreads:
         while not until():
             time.sleep(0.01)
 
-    def probe(self, keys: SiteKeys, address: str) -> None:
-        del keys, address
-
     @contextmanager
     def listen(
-        self, keys: CoordinatorKeys, nodes: Mapping[str, bytes], **_: object
+        self,
+        keys: CoordinatorKeys,
+        plan: Plan,
+        sites: Mapping[str, bytes],
+        **_: object,
     ) -> Iterator[InThreads]:
-        del keys
-        self.names = list(nodes)
+        del keys, plan
+        self.names = list(sites)
         yield self
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def connected(self) -> Iterable[int]:
         return [n for n, name in enumerate(self.names, 1) if name in self.sites]
@@ -125,7 +129,7 @@ def test_a_stopped_coordinator_resumes_without_a_second_charge(
         total = run()
     for name, future in zip(SITES, ended, strict=True):
         # The policy allows one charge: a second one would have been declined.
-        assert future.result() == Ended(Ending.REVEALED, declined=False)
+        assert future.result() == Ended(Ending.REVEALED, declined=False, charged=True)
         assert not kept_beside(tmp_path / name / "ledger.sqlite").path.exists()
     # The result is saved until the caller discards it, and no site is asked again.
     runtime.stop_at = runtime.sent
