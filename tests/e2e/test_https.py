@@ -14,6 +14,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.privacy_model import PrivacyModel
 from e2e.https_consortium import SITES, Consortium, consortium, make
@@ -207,7 +208,7 @@ def test_a_site_of_another_plan_is_told_and_may_fetch_the_right_one(
         running.coordinate()
         plan = running.folder / "plan.toml"
         agreed = plan.read_text()
-        others = dumps(replace(running.plan, thresholds=(0.25,)))
+        others = dumps(replace(running.plan, facts=PublicFacts(1300, 0.3)))
         east = running.site("east")
         east.wait_for("connected to")
         plan.write_text(others)

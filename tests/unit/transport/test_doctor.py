@@ -330,7 +330,7 @@ def test_a_site_asks_its_coordinator_whether_clock_plan_and_signature_are_right(
         code, said = site(folder, "--coordinator", address)
         assert code == 0, said
         assert "it runs this plan and accepts the signature; clocks differ by" in said
-    others = replace(plan, thresholds=(0.25,))
+    others = replace(plan, facts=PublicFacts(1300, 0.3))
     with listening(folder, others, number=port.number):
         code, said = site(folder, "--coordinator", address)
         assert code == 1
