@@ -423,6 +423,8 @@ def run(requests: int, idle: int, slow: int, seed: int) -> bool:
             for process in processes:
                 process.kill()
                 process.wait()
+                if process.stdout is not None:
+                    process.stdout.close()
 
 
 def _attacked(

@@ -436,7 +436,7 @@ class HttpsCoordinator:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="error",  # strangers' requests are no news
+            log_level="critical",  # what fails is recorded without data
             access_log=False,
             server_header=False,
             proxy_headers=False,
