@@ -16,13 +16,13 @@ body is not read, and a connection that sends no request is closed.
 from __future__ import annotations
 
 import asyncio
+import asyncio.sslproto
 import queue
 import resource
 import socket
 import ssl
 import threading
 import time
-from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -408,7 +408,8 @@ class HttpsCoordinator:
     ) -> Iterator[Mailbox]:
         """Serve the sites of a plan at one port, in a thread, and stop on leaving."""
         _allow_connections()
-        SSLProtocol.max_size = 2**15  # a buffer of each connection, of 256 KB else
+        # A buffer of each connection, of 256 KB else.
+        asyncio.sslproto.SSLProtocol.max_size = 2**15
         mailbox = Mailbox(sites, plan, MESSAGE_BYTES + vector_bytes)
         server = _Server(self._config(keys, mailbox))
         listener = listening_socket(host, port)
