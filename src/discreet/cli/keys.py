@@ -62,7 +62,7 @@ def join(
     model: Models = None,
     authority: Authority = None,
 ) -> None:
-    """Set up this site, once: keys, trust, ledger, starter policy, and a check of them.
+    """Set up this site, once: keys, trust, ledger, starter policy, a check.
 
     Whatever is there already is kept. Ends with the one file to send back, and the
     fingerprints to compare by voice.

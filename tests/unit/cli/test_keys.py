@@ -151,7 +151,7 @@ def test_a_certificate_ends_and_is_renewed_under_the_same_authority(
 def test_a_rehearsal_says_that_it_is_one(tmp_path: Path) -> None:
     said = done("consortium", tmp_path / "r", "--site", "a", "--site", "b")
     assert "This is a rehearsal" in said
-    assert "discreet keys new" in said
+    assert "at home" in said
 
 
 def consortium(folder: Path, *options: object, names: Sequence[str] = "abc") -> Result:
