@@ -65,6 +65,8 @@ GONE_SECONDS: Final = 10.0
 """Seconds without a request after which a site counts as not connected."""
 MESSAGE_BYTES: Final = 2**20
 """Room for a message without its numbers: keys, shares, signatures of the sites."""
+MOST_AT_ONCE: Final = 8
+"""Requests of one site that are open: a site has one, and some that were abandoned."""
 MOST_HEADLESS: Final = 500
 """Connections without a request that are kept open; the oldest are closed."""
 GREETING_SECONDS: Final = 2.0
@@ -217,6 +219,8 @@ class Mailbox:
         admitted = self._admit(request)
         self._gate.check_order(admitted)
         slot = self._slots[admitted.site]
+        if slot.waiting >= MOST_AT_ONCE:
+            raise SignatureError(429, "too-many")
         slot.waiting += 1
         try:
             body = await _body(request, int(announced))

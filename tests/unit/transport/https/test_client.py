@@ -476,6 +476,7 @@ def test_an_answer_reaches_a_coordinator_that_was_away(
     site = threading.Thread(
         target=serve,
         args=(folder, f"{LOOPBACK}:{number}"),
+        daemon=True,
         kwargs={
             "plan": plan.digest(),
             "answer": answer,

@@ -257,6 +257,20 @@ def test_a_slow_body_is_given_up(port: Port, monkeypatch: pytest.MonkeyPatch) ->
     assert closes(connection)
 
 
+def test_a_site_has_few_bodies_open_at_once(port: Port) -> None:
+    """One of the roster cannot fill the memory with bodies that never end."""
+    north = port.process()
+    for _ in range(server.MOST_AT_ONCE):
+        connection = port.connection()
+        connection.sendall(north.head(body=b"slow body") + b"slow")
+        wait_for(port.mailbox.connected)
+    wait_for(lambda: north.ask() == (429, b"too-many"))
+    assert port.process("south").ask() == (204, b"")
+    for connection in port.opened:
+        connection.close()
+    wait_for(lambda: north.ask() == (204, b""))
+
+
 def test_a_body_that_breaks_off_ends_its_request_alone(port: Port) -> None:
     connection, north = port.connection(), port.process()
     connection.sendall(north.head(body=b"whole") + b"wh")
