@@ -115,6 +115,23 @@ def test_an_absent_site_is_named_and_the_others_are_enough(
         assert "south did not come" in coordinator.said()
 
 
+@LONGER
+def test_a_site_that_does_not_come_back_is_named_and_left_out(
+    made: Path, tmp_path: Path
+) -> None:
+    """It had stored its answer, and so paid for it, when it died."""
+    noisy = LocalDP("1", "laplace")
+    with consortium(made, tmp_path / "c", noisy, survivors=2) as running:
+        coordinator = running.coordinate("--step", "6")
+        running.site("south", env={"DIE_AFTER": "1"})
+        sites = [running.site("east"), running.site("north")]
+        for command in (coordinator, *sites):
+            assert command.ends() == 0, command.said()
+        assert running.revealed() == running.expected("east", "north")
+        assert "2 of 3 sites; missing: south" in coordinator.said()
+        assert [running.charges(site) for site in SITES] == [1, 1, 1]
+
+
 def test_too_few_sites_are_told_that_nothing_was_charged(
     made: Path, tmp_path: Path
 ) -> None:
