@@ -457,9 +457,11 @@ def test_a_probe_measures_the_clock_and_a_plan_is_fetched(
 
 
 def test_an_answer_reaches_a_coordinator_that_was_away(
-    consortium: tuple[Path, Plan],
+    consortium: tuple[Path, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The port is closed while the site answers; the next one gets the same bytes."""
+    back = threading.Event()
+    monkeypatch.setattr(client, "pause", lambda _: float(not back.wait(20)))
     folder, plan = consortium
     number, told, asked = free_port(), [], []
     over, asked_once = threading.Event(), threading.Event()
@@ -485,15 +487,15 @@ def test_an_answer_reaches_a_coordinator_that_was_away(
             "tell": told.append,
         },
     )
-    site.start()
     with listening(folder, plan, number=number) as port:
+        site.start()
         message = port.message()
         port.mailbox.send(1, message, seconds=1)
         assert asked_once.wait(10)
-    gone.set()
-    time.sleep(0.3)  # it finds nobody
+    gone.set()  # it finds nobody
     with listening(folder, plan, number=number) as port:
         port.mailbox.send(1, message, seconds=1)
+        back.set()
         arrived: list[Message] = []
         while not arrived:
             port.mailbox.wait(5.0)
