@@ -105,7 +105,7 @@ def test_every_key_of_a_session_is_private_and_checked(tmp_path):
     make_certificates(tmp_path / "exact", ["party-0"])
     response_key_beside(tmp_path / "ledger.sqlite")
     keys = [*tmp_path.rglob("*.key"), tmp_path / "ledger.sqlite.response_key"]
-    assert len(keys) == 7, COORDINATOR
+    assert len(keys) == 6, COORDINATOR
     for key in keys:
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         key.chmod(0o644)
@@ -117,6 +117,3 @@ def test_every_key_of_a_session_is_private_and_checked(tmp_path):
     for open_keys in opened:
         with pytest.raises(InputError, match="may be read by others"):
             open_keys()
-    (tmp_path / "north" / "node.key").chmod(0o600)
-    with pytest.raises(InputError, match=r"the identity identity\.key may be read"):
-        SiteKeys(tmp_path / "north").identity()

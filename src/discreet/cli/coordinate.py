@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -153,7 +154,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
             _tell(
                 "Interrupted: run the same command again to go on; nobody is charged twice."
             )
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+            sys.exit(EXIT_INTERRUPTED)  # nothing more is said
     output.write(result, sign=folder.identity().sign)
     saved.discard()  # not before somebody has the result
 

@@ -62,7 +62,7 @@ def join(
     model: Models = None,
     authority: Authority = None,
 ) -> None:
-    """Set up this site, once: keys, trust, ledger, starter policy, and a check of them.
+    """Set up this site, once: keys, trust, ledger, starter policy, a check.
 
     Whatever is there already is kept. Ends with the one file to send back, and the
     fingerprints to compare by voice.
@@ -70,11 +70,8 @@ def join(
     other = PublicFile.read(coordinator)
     agreed = None if plan is None else read_plan(plan)
     place = Path(name) if folder is None else folder
-    if not (place / made.IDENTITY).exists():
-        made.new_site(place, name)
-    own = made.public_file_in(place)
-    if own.name != name:
-        raise InputError(f"{place} is the folder of {own.name}: name another --folder")
+    made.check_same(place, other)
+    own = made.site_in(place, name)
     made.trust(place, other)
     if not (place / LEDGER).exists():
         Ledger.new(place / LEDGER).close()

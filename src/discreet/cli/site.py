@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -157,7 +158,7 @@ def site(
         )
     except KeyboardInterrupt:
         _tell(f"Interrupted: {joining.standing()}.")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        sys.exit(EXIT_INTERRUPTED)  # nothing more is said
     note("ended", how=ended.ending.name.lower(), declined=ended.declined)
     if ended.declined:
         _tell(f"This site declined, see above; {ended.ending.sentence}.")

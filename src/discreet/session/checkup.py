@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 from discreet.errors import InputError
 from discreet.failures import sentence
@@ -126,16 +127,19 @@ def _try_folder(folder: Path) -> None:
         ) from None
 
 
-def proxy_of(environment: Mapping[str, str]) -> str | None:
-    """Return the variable that names a proxy, None if none does."""
+def proxy_of(environment: Mapping[str, str], host: str) -> str | None:
+    """Return the variable that names a proxy to a host, None if none does."""
+    direct = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    if proxy_bypass_environment(host, {"no": direct}):
+        return None
     return next((name for name in _PROXIES if environment.get(name)), None)
 
 
-def check_proxy(environment: Mapping[str, str]) -> str:
-    """Say whether connections go through a proxy of the environment."""
-    variable = proxy_of(environment)
+def check_proxy(environment: Mapping[str, str], host: str) -> str:
+    """Say whether connections to a host go through a proxy of the environment."""
+    variable = proxy_of(environment, host)
     if variable is None:
-        return "none is set; the connection is direct"
+        return "none is set for this host; the connection is direct"
     return Note(
         f"{variable} is set: the connection goes through that proxy, which must pass "
         "TLS on unopened; NO_PROXY names hosts that are reached directly"

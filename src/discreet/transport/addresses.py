@@ -43,6 +43,10 @@ def host_and_port(address: str) -> tuple[str, int]:
     """
     host, _, port = address.removeprefix("https://").rstrip("/").rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        host = ""
     if not host or not port.isdigit() or not 0 < int(port) < 2**16 or "/" in host:
         raise InputError(
             "the coordinator is given as host:port, such as hub.example.org:9443"
@@ -66,11 +70,11 @@ def listening_socket(host: str, port: int) -> socket.socket:
     Raises:
         TransportError: another program does, or this machine may not.
     """
+    if not 0 < port < 2**16:
+        raise TransportError("a port is a number from 1 to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OverflowError:
-        raise TransportError("a port is a number from 1 to 65535") from None
     except OSError as error:
         why = os.strerror(error.errno or 0)
         if isinstance(error, socket.gaierror):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from discreet.errors import InputError, PlanError
 from discreet.plan.plan import Plan
@@ -32,6 +32,9 @@ from discreet.session.retrying import (
     pause,
 )
 from discreet.transport.keys import CoordinatorKeys
+
+SCORE_BYTES: Final = 2**26
+"""Of the public scores of a site that are ranked: 8 million."""
 
 
 class ListeningTransport(Transport, Protocol):
@@ -114,6 +117,8 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
     if journal is not None and journal.over:
         return _run(plan, keys, journal, _nobody, shown, saved)
     vector_bytes = 32 * sum(each.statistic.size for each in plan.rounds)
+    if not plan.protocol.counts_alone:  # scores travel, as many as a site has
+        vector_bytes = SCORE_BYTES
     with runtime.listen(
         keys, plan, sites, host=host, port=port, vector_bytes=vector_bytes
     ) as transport:

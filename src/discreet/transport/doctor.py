@@ -88,7 +88,7 @@ def joining_checks(
     yield "ledger", check_ledger
     yield "disk", lambda: check_room(ledger.absolute().parent)
     yield "address", lambda: _looked_up(coordinator.address)
-    yield "proxy", lambda: check_proxy(os.environ)
+    yield "proxy", lambda: _proxied(coordinator.address)
     yield "coordinator", check_coordinator
 
 
@@ -105,10 +105,14 @@ def _trusted_until(coordinator: PublicFile) -> str:
 
 def _looked_up(address: str) -> str:
     host, port = host_and_port(address)
-    if proxy_of(os.environ) is not None:
+    if proxy_of(os.environ, host) is not None:
         return Note(f"{host} is looked up by the proxy")
     check_known(host, port)
     return f"{host} is known"
+
+
+def _proxied(address: str) -> str:
+    return check_proxy(os.environ, host_and_port(address)[0])
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class SiteDoctor:
             yield "budget", self._check_budget
         yield "disk", lambda: check_room(self.ledger.absolute().parent)
         yield "address", lambda: _looked_up(self.address)
-        yield "proxy", lambda: check_proxy(os.environ)
+        yield "proxy", lambda: _proxied(self.address)
         if connect:
             yield "coordinator", self._check_coordinator
 

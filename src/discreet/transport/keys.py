@@ -296,6 +296,19 @@ def new_site(folder: Path, name: str) -> PublicFile:
     return _publish(folder, PublicFile.signed(name, _identity(folder)))
 
 
+def site_in(folder: Path, name: str) -> PublicFile:
+    """Return the public file of a site's folder; make what is missing there."""
+    if not (folder / IDENTITY).exists():
+        return new_site(folder, name)
+    others = [f for f in folder.glob(f"*{SUFFIX}") if f.name != COORDINATOR + SUFFIX]
+    if not others:
+        return _publish(folder, PublicFile.signed(name, SiteKeys(folder).identity()))
+    own = public_file_in(folder)
+    if own.name != name:
+        raise InputError(f"{folder} is the folder of {own.name}: name another --folder")
+    return own
+
+
 def new_coordinator(
     folder: Path, hosts: Sequence[str], *, port: int = PORT, days: int = SERVER_DAYS
 ) -> PublicFile:
@@ -351,15 +364,30 @@ def renew(
     return certificate.not_valid_after_utc
 
 
+def check_same(folder: Path, coordinator: PublicFile) -> None:
+    """Refuse another coordinator than the one that a site's folder trusts already."""
+    _check_coordinators(coordinator)
+    trusted = folder / f"{COORDINATOR}{SUFFIX}"
+    if trusted.exists() and PublicFile.read(trusted).identity != coordinator.identity:
+        raise InputError(
+            f"{folder} trusts another coordinator: compare the fingerprints by voice, "
+            "then run `discreet keys trust`"
+        )
+
+
 def trust(folder: Path, coordinator: PublicFile) -> None:
     """Let a site connect to whoever shows a certificate of this coordinator."""
-    if not coordinator.is_coordinator:
-        raise InputError(
-            f"the public file of {coordinator.name} is a site's: trust is for the "
-            "coordinator's"
-        )
+    _check_coordinators(coordinator)
     _present(folder, IDENTITY)
     _publish(folder, coordinator)
+
+
+def _check_coordinators(public: PublicFile) -> None:
+    if not public.is_coordinator:
+        raise InputError(
+            f"the public file of {public.name} is a site's: trust is for the "
+            "coordinator's"
+        )
 
 
 def assemble(sites: Sequence[PublicFile], coordinator: PublicFile | None) -> Roster:

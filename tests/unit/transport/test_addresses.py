@@ -8,9 +8,9 @@ from discreet.errors import InputError
 from discreet.transport.addresses import (
     LOOPBACK,
     TransportError,
-    check_free,
     free_port,
     host_and_port,
+    listening_socket,
 )
 
 
@@ -27,18 +27,24 @@ def test_a_port_is_given_to_nobody_else_and_a_server_can_listen_there():
 
 
 @pytest.mark.parametrize(
-    "address", ["hub", "hub:", ":9443", "https://hub:9443", "hub:99999", "hub:x"]
+    "address",
+    ["hub", "hub:", ":9443", "hub:99999", "hub:x", "hub/plan:9443", "a..b:9443"],
 )
 def test_an_address_is_a_host_and_a_port(address: str) -> None:
     with pytest.raises(InputError, match="host:port"):
         host_and_port(address)
 
 
-def test_an_address_of_version_six_is_taken_apart() -> None:
-    assert host_and_port("[::1]:9443") == ("::1", 9443)
+@pytest.mark.parametrize(
+    ("address", "host"), [("[::1]:9443", "::1"), ("https://hub:9443/", "hub")]
+)
+def test_an_address_may_be_of_version_six_or_one_of_a_browser(
+    address: str, host: str
+) -> None:
+    assert host_and_port(address) == (host, 9443)
 
 
-@pytest.mark.parametrize("port", [-1, 2**16])
+@pytest.mark.parametrize("port", [-1, 0, 2**16])
 def test_a_port_beyond_the_last_one_is_refused(port: int) -> None:
     with pytest.raises(TransportError, match="1 to 65535"):
-        check_free(LOOPBACK, port)
+        listening_socket(LOOPBACK, port)

@@ -1,4 +1,4 @@
-"""A whole coordinator and whole sites, over a runtime that is not Flower."""
+"""A whole coordinator and whole sites, over a runtime without a network."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ import pytest
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
 from discreet.plan.cohort import Cohort, PublicFacts
-from discreet.plan.plan import recommend
+from discreet.plan.plan import Plan, recommend
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.ledger import Ledger
+from discreet.session.coordinator import AbortedError
 from discreet.session.messages import Ending, Message
 from discreet.transport.addresses import LOOPBACK, free_port
 from discreet.transport.coordinating import connected, coordinate, saved_session
@@ -48,6 +51,7 @@ class InThreads:
     names: list[str] = field(default_factory=list)
     sites: dict[str, Answering] = field(default_factory=dict)
     replies: list[tuple[int, Message]] = field(default_factory=list)
+    vector_bytes: int = 0
     sent: int = 0
     stop_at: int | None = None
     """The message at which the coordinator is stopped."""
@@ -66,16 +70,22 @@ class InThreads:
         while not until():
             time.sleep(0.01)
 
-    def probe(self, keys: SiteKeys, address: str) -> None:
-        del keys, address
-
     @contextmanager
     def listen(
-        self, keys: CoordinatorKeys, nodes: Mapping[str, bytes], **_: object
+        self,
+        keys: CoordinatorKeys,
+        plan: Plan,
+        sites: Mapping[str, bytes],
+        *,
+        vector_bytes: int,
+        **_: object,
     ) -> Iterator[InThreads]:
-        del keys
-        self.names = list(nodes)
+        del keys, plan
+        self.names, self.vector_bytes = list(sites), vector_bytes
         yield self
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def connected(self) -> Iterable[int]:
         return [n for n, name in enumerate(self.names, 1) if name in self.sites]
@@ -125,7 +135,7 @@ def test_a_stopped_coordinator_resumes_without_a_second_charge(
         total = run()
     for name, future in zip(SITES, ended, strict=True):
         # The policy allows one charge: a second one would have been declined.
-        assert future.result() == Ended(Ending.REVEALED, declined=False)
+        assert future.result() == Ended(Ending.REVEALED, declined=False, charged=True)
         assert not kept_beside(tmp_path / name / "ledger.sqlite").path.exists()
     # The result is saved until the caller discards it, and no site is asked again.
     runtime.stop_at = runtime.sent
@@ -137,3 +147,20 @@ def test_a_stopped_coordinator_resumes_without_a_second_charge(
 def test_only_nodes_that_are_named_count_as_connected() -> None:
     present = connected(lambda: [3, 9, 4], wanted=2, wait_seconds=0.0, among={3, 4, 5})
     assert present == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("privacy", "examples"), [(DistributedDP("1"), 0), (LabelDP(2), 2_000_000)]
+)
+def test_a_request_may_be_as_long_as_the_protocol_needs(
+    tmp_path: Path, privacy: PrivacyModel, examples: int
+) -> None:
+    """Counts are as many as the plan says; ranked scores as many as a site has."""
+    roster = make_consortium(tmp_path, SITES, hosts=[LOOPBACK])
+    plan = recommend(PublicFacts(1200, 0.3), privacy, cohort=Cohort(3))
+    plan = replace(plan, roster=roster)
+    keys, runtime = CoordinatorKeys(tmp_path / "coordinator"), InThreads()
+    with pytest.raises(AbortedError):
+        coordinate(plan, keys, runtime, host=LOOPBACK, port=9443, wait_seconds=0)
+    assert runtime.vector_bytes >= 8 * examples
+    assert runtime.vector_bytes >= 8 * sum(r.statistic.size for r in plan.rounds)

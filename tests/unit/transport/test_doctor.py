@@ -34,8 +34,9 @@ from discreet.transport.joining import (
     interrupted_session,
     kept_beside,
 )
-from discreet.transport.keys import make_consortium
+from discreet.transport.keys import make_consortium, new_coordinator
 from policies import open_policy
+from unit.transport.https.port import listening
 
 SECRET = 0.123456789
 POLICY = open_policy(
@@ -127,11 +128,6 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "labels as scores": (swap_columns, "data", "labels"),
     "another column": (rename_column, "data", "no column y_score"),
     "no data": (lambda f: (f / "north.parquet").unlink(), "data", "north.parquet"),
-    "keys for all to read": (
-        lambda f: (f / "north" / "node.key").chmod(0o644),
-        "keys",
-        "chmod",
-    ),
     "identity for all to read": (
         lambda f: (f / "north" / "identity.key").chmod(0o640),
         "keys",
@@ -139,18 +135,28 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     ),
     "no identity": (
         lambda f: (f / "north" / "identity.key").unlink(),
-        "roster",
-        "discreet keys new",
+        "keys",
+        "lacks identity.key",
     ),
-    "another node key": (
-        lambda f: shutil.copy(f / "south" / "node.key", f / "north" / "node.key"),
+    "another site's identity": (
+        lambda f: shutil.copy(
+            f / "south" / "identity.key", f / "north" / "identity.key"
+        ),
         "roster",
-        "is not the one in this site's public file",
+        "is not the one in the roster",
     ),
-    "no authority": (
-        lambda f: (f / "north" / "ca.pem").write_text("x"),
-        "authority",
-        "PEM",
+    "no coordinator": (
+        lambda f: (f / "north" / "coordinator.public.toml").unlink(),
+        "trust",
+        "discreet join",
+    ),
+    "another coordinator": (
+        lambda f: (
+            new_coordinator(f / "other", [LOOPBACK])
+            and shutil.copy(f / "other" / "coordinator.public.toml", f / "north")
+        ),
+        "trust",
+        "names another coordinator",
     ),
     "no ledger": (
         lambda f: (f / "north" / "ledger.sqlite").unlink(),
@@ -263,7 +269,10 @@ def test_a_proxy_of_the_environment_is_noted(
     monkeypatch.setenv("HTTPS_PROXY", "http://user:password@proxy:3128")
     _, said = site(folder)
     assert "HTTPS_PROXY is set" in said
+    assert "is looked up by the proxy" in said
     assert "password" not in said
+    monkeypatch.setenv("NO_PROXY", LOOPBACK)
+    assert "none is set for this host" in site(folder)[1]
 
 
 def test_a_healthy_coordinator_has_nothing_in_its_way(
@@ -301,11 +310,31 @@ def test_a_taken_port_is_said_in_one_line(folder: Path) -> None:
     assert "cannot listen" in said
 
 
-def test_a_coordinator_without_a_sites_node_key_names_the_site(folder: Path) -> None:
-    (folder / "coordinator" / "nodes" / "east.pub").unlink()
-    code, said = coordinator(folder)
+def test_a_plan_without_a_roster_needs_the_sites_public_files(folder: Path) -> None:
+    plan = folder / "plan.toml"
+    plan.write_text(dumps(replace(read_plan(plan), roster=None)))
+    assert coordinator(folder)[0] == 1
+    assert coordinator(folder, "--unauthenticated")[0] == 0
+    shutil.rmtree(folder / "coordinator" / "sites")
+    code, said = coordinator(folder, "--unauthenticated")
     assert code == 1
-    assert "'east'" in said
+    assert "no site's public file" in said
+
+
+def test_a_site_asks_its_coordinator_whether_clock_plan_and_signature_are_right(
+    folder: Path,
+) -> None:
+    plan = read_plan(folder / "plan.toml")
+    with listening(folder, plan) as port:
+        address = f"{LOOPBACK}:{port.number}"
+        code, said = site(folder, "--coordinator", address)
+        assert code == 0, said
+        assert "it runs this plan and accepts the signature; clocks differ by" in said
+    others = replace(plan, facts=PublicFacts(1300, 0.3))
+    with listening(folder, others, number=port.number):
+        code, said = site(folder, "--coordinator", address)
+        assert code == 1
+        assert "runs another plan" in said
 
 
 def test_a_certificate_of_another_authority_or_key_is_found(

@@ -1,10 +1,18 @@
-"""What a site keeps beside its ledger."""
+"""A site that joins: what it keeps beside its ledger, and what it says of its end."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from discreet.transport.joining import InFile, response_key_beside
+import pytest
+
+from discreet.errors import InputError
+from discreet.models.local import LocalDP
+from discreet.privacy.ledger import Ledger
+from discreet.transport.addresses import SilenceError, UnreachableError
+from discreet.transport.joining import InFile, JoiningSite, response_key_beside
+from discreet.transport.keys import SiteKeys, make_consortium
+from unit.session.federations import POLICY, examples, plan_for
 
 
 def test_the_response_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
@@ -23,3 +31,50 @@ def test_a_kept_state_is_its_owners_alone_and_an_empty_one_leaves_no_file(
     assert kept.path.stat().st_mode & 0o077 == 0
     kept.save(b"")
     assert not kept.path.exists()
+
+
+class Serving:
+    """A runtime that does something else than connect."""
+
+    def __init__(self, *actions: object) -> None:
+        self.actions = list(actions)
+
+    def serve(self, *_: object, **__: object) -> None:
+        action = self.actions.pop(0)
+        if isinstance(action, BaseException):
+            raise action
+        action()  # type: ignore[operator]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> JoiningSite:
+    make_consortium(tmp_path, ["north"], hosts=["localhost"])
+    ledger = tmp_path / "ledger.sqlite"
+    Ledger.new(ledger).close()
+    plan = plan_for(LocalDP("1", "laplace"), survivors=2)
+    return JoiningSite(plan, examples(1), POLICY, ledger, SiteKeys(tmp_path / "north"))
+
+
+def test_a_second_process_of_a_site_is_refused_at_once(site: JoiningSite) -> None:
+    refused: list[str] = []
+
+    def join_again() -> None:
+        with pytest.raises(InputError, match="takes part already") as error:
+            site.join(Serving(), "hub:9443")
+        refused.append(str(error.value))
+
+    with pytest.raises(SilenceError):
+        site.join(Serving(join_again), "hub:9443")
+    assert refused, "while the first one took part"
+    with pytest.raises(SilenceError):  # and not afterwards
+        site.join(Serving(lambda: None), "hub:9443")
+
+
+@pytest.mark.parametrize(
+    "failure", [UnreachableError("no way"), SilenceError("no message")]
+)
+def test_a_site_that_never_heard_the_end_says_that_nothing_was_charged(
+    site: JoiningSite, failure: Exception
+) -> None:
+    with pytest.raises(type(failure), match=f"{failure}; nothing was charged: run"):
+        site.join(Serving(failure), "hub:9443")

@@ -63,7 +63,15 @@ class _Line:
         host, port = host_and_port(address)
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._signer = signer
-        self._http = httpx.Client(base_url=f"https://{self.address}", verify=context)
+        try:
+            self._http = httpx.Client(
+                base_url=f"https://{self.address}", verify=context
+            )
+        except (ImportError, ValueError, httpx.InvalidURL):
+            raise InputError(
+                f"the host in {self.address}, or a proxy of the environment, cannot be "
+                "used: a proxy is given as http://host:port"
+            ) from None
 
     def __enter__(self) -> Self:
         return self
@@ -265,7 +273,7 @@ def _clock_ahead(reply: httpx.Response) -> float | None:
     """Return by how many seconds this clock is ahead, to a second; None if unknown."""
     try:
         theirs = parsedate_to_datetime(reply.headers["date"]).timestamp()
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return None
     return time.time() - theirs
 
@@ -275,6 +283,7 @@ def _explained(error: httpx.HTTPError, address: str) -> UnreachableError:
     why, worth = f"the connection to {address} broke ({type(error).__name__})", _ALWAYS
     if isinstance(error, httpx.TimeoutException):
         why = f"{address} does not answer: is a firewall in between, or the host wrong?"
+    cause: BaseException = error
     for cause in _causes(error):
         match cause:
             case ssl.SSLCertVerificationError():
@@ -307,8 +316,8 @@ def _explained(error: httpx.HTTPError, address: str) -> UnreachableError:
             case _:
                 continue
         break
-    proxy = proxy_of(os.environ)
-    if proxy is not None and worth:
+    proxy = proxy_of(os.environ, host_and_port(address)[0])
+    if proxy is not None and not isinstance(cause, ssl.SSLError):
         why = f"{why} ({proxy} is set: is it the proxy that does not answer?)"
     return UnreachableError(why, worth)
 

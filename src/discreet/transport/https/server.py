@@ -16,8 +16,10 @@ body is not read, and a connection that sends no request is closed.
 from __future__ import annotations
 
 import asyncio
+import asyncio.sslproto
 import queue
 import resource
+import socket
 import ssl
 import threading
 import time
@@ -64,8 +66,14 @@ GONE_SECONDS: Final = 10.0
 """Seconds without a request after which a site counts as not connected."""
 MESSAGE_BYTES: Final = 2**20
 """Room for a message without its numbers: keys, shares, signatures of the sites."""
+MOST_AT_ONCE: Final = 8
+"""Requests of one site that are open: a site has one, and some that were abandoned."""
 MOST_HEADLESS: Final = 500
 """Connections without a request that are kept open; the oldest are closed."""
+GREETING_SECONDS: Final = 2.0
+"""Seconds in which a TLS handshake ends, when there are too many."""
+CLOSE_SECONDS: Final = 0.5
+"""Seconds in which the other side closes a connection that was ended."""
 STOP_SECONDS: Final = 5.0
 
 
@@ -77,7 +85,6 @@ class _Slot:
     outgoing: bytes | None = None
     about: bytes = b""
     """The digest of the message that the site has not answered."""
-    process: str = ""
     poll: asyncio.Future[None] | None = None
     """The site's open request."""
     seen: float = float("-inf")
@@ -173,7 +180,9 @@ class Mailbox:
             Route(PLAN_PATH, self._guarded(self._show_plan), methods=["GET"]),
             Route(CHECK, self._guarded(self._accept), methods=["GET"]),
         ]
-        return Starlette(routes=routes)
+        app = Starlette(routes=routes)
+        app.router.redirect_slashes = False  # to the host that a request names
+        return app
 
     def start(self) -> None:
         """Note the loop that serves."""
@@ -201,7 +210,8 @@ class Mailbox:
         headers = dict(pairs)
         if len(headers) != len(pairs):
             raise SignatureError(400, "doubled-header")
-        signed = SignedRequest(request.method, request.url.path, headers)
+        # Not request.url, in which a Host header is parsed, too.
+        signed = SignedRequest(request.method, request.scope["path"], headers)
         return self._gate.admit(signed, any_plan=any_plan)
 
     async def _show_plan(self, request: Request) -> Response:
@@ -214,42 +224,46 @@ class Mailbox:
 
     async def _exchange(self, request: Request) -> Response:
         announced = request.headers.get("content-length", "")
-        if not announced.isdecimal():
+        if not announced.isdecimal() or "transfer-encoding" in request.headers:
             raise SignatureError(411, "length")
         if len(announced) > 12 or int(announced) > self._most:
             raise SignatureError(413, "too-large")
         admitted = self._admit(request)
+        self._gate.check_order(admitted)
         slot = self._slots[admitted.site]
+        if slot.waiting >= MOST_AT_ONCE:
+            raise SignatureError(429, "too-many")
         slot.waiting += 1
         try:
             body = await _body(request, int(announced))
             self._gate.check_body(admitted, body)
-            self._take_over(slot, admitted.process)
-            self._news.set()
-            if body and self._accept_answer(slot, body) is Kind.END:
-                return Response(status_code=204)
-            return await self._next(slot, request)
+            slot.wake()  # an abandoned request, or one of an earlier process
+            slot.poll = None
+            self._news.set()  # the site is connected
+            over = body and self._accept_answer(slot, body) is Kind.END
+            return (
+                Response(status_code=204) if over else await self._next(slot, request)
+            )
         finally:
             slot.waiting -= 1
             slot.seen = time.monotonic()
 
-    def _take_over(self, slot: _Slot, process: str) -> None:
-        """Let the request of an earlier process, or an abandoned one, go."""
-        slot.process = process
-        slot.wake()
-        slot.poll = None
-
     def _accept_answer(self, slot: _Slot, body: bytes) -> Kind:
+        """Keep the answer to the site's message; late and doubled ones cost nothing."""
         try:
             answer = Message.decode(body)
         except MalformedMessageError:
-            if slot.outgoing is not None:
-                self._arrived.put((slot.place, Lost(slot.about, for_good=True)))
+            self._answered(slot, Lost(slot.about, for_good=True))
             raise SignatureError(400, "malformed") from None
         if answer.about == slot.about:
-            slot.outgoing = None
-        self._arrived.put((slot.place, answer))
+            self._answered(slot, answer)
         return answer.kind
+
+    def _answered(self, slot: _Slot, answer: Message | Lost) -> None:
+        if slot.outgoing is not None:
+            slot.outgoing = None
+            self._arrived.put((slot.place, answer))
+            self._news.set()
 
     async def _next(self, slot: _Slot, request: Request) -> Response:
         """Return the site's next message, as soon as there is one."""
@@ -292,7 +306,8 @@ class _Connection(H11Protocol):
     uvicorn gives a connection that has sent one byte as long as it likes.
     """
 
-    headless: dict[_Connection, None] = {}  # noqa: RUF012 - all of this process
+    headless: dict[_Connection, None]
+    """All of this port that have sent no request."""
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -331,6 +346,61 @@ class _Connection(H11Protocol):
         self.headless.pop(self, None)
 
 
+class _Server(uvicorn.Server):
+    """Accepts connections itself, so that TLS handshakes are few and end in time.
+
+    asyncio's own server waits a minute for each of any number of them.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept."""
+        self.servers = []
+        self._headless: dict[_Connection, None] = {}
+        self._accepting = [asyncio.create_task(self._accept(s)) for s in sockets or ()]
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to accept, then end what is open."""
+        for accepting in self._accepting:
+            accepting.cancel()
+        await super().shutdown(sockets)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        listener.setblocking(False)
+        loop = asyncio.get_running_loop()
+        greeting: dict[asyncio.Task[None], float] = {}
+        while True:
+            while len(greeting) >= MOST_HEADLESS:  # others wait in the system's queue
+                oldest, began = next(iter(greeting.items()))
+                if loop.time() - began > GREETING_SECONDS:
+                    oldest.cancel()
+                await asyncio.sleep(0.01)
+            try:
+                accepted, _ = await loop.sock_accept(listener)
+            except OSError:  # it left already, or too many files are open
+                await asyncio.sleep(0.01)
+                continue
+            task = loop.create_task(self._greet(accepted))
+            greeting[task] = loop.time()
+            task.add_done_callback(greeting.pop)
+
+    async def _greet(self, accepted: socket.socket) -> None:
+        def protocol() -> _Connection:
+            made = _Connection(self.config, self.server_state, {})
+            made.headless = self._headless
+            return made
+
+        tls = self.config.ssl
+        with suppress(OSError):  # of its handshake
+            await asyncio.get_running_loop().connect_accepted_socket(
+                protocol,
+                accepted,
+                ssl=tls,
+                ssl_handshake_timeout=HEAD_SECONDS if tls else None,
+                ssl_shutdown_timeout=CLOSE_SECONDS if tls else None,
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class HttpsCoordinator:
     """A coordinator's HTTPS port; it implements ``CoordinatorRuntime``.
@@ -354,8 +424,10 @@ class HttpsCoordinator:
     ) -> Iterator[Mailbox]:
         """Serve the sites of a plan at one port, in a thread, and stop on leaving."""
         _allow_connections()
+        # A buffer of each connection, of 256 KB else.
+        asyncio.sslproto.SSLProtocol.max_size = 2**15
         mailbox = Mailbox(sites, plan, MESSAGE_BYTES + vector_bytes)
-        server = uvicorn.Server(self._config(keys, mailbox))
+        server = _Server(self._config(keys, mailbox))
         listener = listening_socket(host, port)
 
         async def serve() -> None:
@@ -380,7 +452,6 @@ class HttpsCoordinator:
     def _config(self, keys: CoordinatorKeys, mailbox: Mailbox) -> uvicorn.Config:
         config = uvicorn.Config(
             mailbox.app(),
-            http=_Connection,
             ws="none",
             lifespan="off",
             log_config=None,

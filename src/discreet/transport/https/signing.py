@@ -8,6 +8,7 @@ request to one consortium.
 
 A nonce is the name of a process and a number that grows with each of its requests. So a
 coordinator refuses replays by remembering one number per site, however many requests come.
+Requests that change nothing (the plan, a check) may come twice and out of order.
 """
 
 from __future__ import annotations
@@ -155,7 +156,6 @@ class Admitted:
     """A request whose headers a site of the roster has signed."""
 
     site: str
-    process: str
     request: SignedRequest
     result: VerifyResult
 
@@ -180,8 +180,8 @@ class Gate:
         """Return who signed a request's headers; its body is not read yet.
 
         Raises:
-            SignatureError: nobody of the roster signed it, or not now, for another plan,
-                or it came before.
+            SignatureError: nobody of the roster signed it, or not now, or for another
+                plan.
         """
         try:
             (result,) = self._verifier.verify(
@@ -199,9 +199,17 @@ class Gate:
         name = self._names[str(result.parameters["keyid"])]
         if not any_plan and request.headers[PLAN] != self._plan:
             raise SignatureError(409, "plan")
-        process, number = _nonce(result.nonce or "")
-        self._processes[name].check(process, number, time.monotonic())
-        return Admitted(name, process, request, result)
+        return Admitted(name, request, result)
+
+    def check_order(self, admitted: Admitted) -> None:
+        """Refuse a request that came before, or of an earlier process of its site.
+
+        Only for requests that change something: so that a site can be checked, by a
+        second process, while it takes part.
+        """
+        process, number = _nonce(admitted.result.nonce or "")
+        processes = self._processes[admitted.site]
+        processes.check(process, number, time.monotonic())
 
     def check_body(self, admitted: Admitted, body: bytes) -> None:
         """Refuse a body that is not the signed one."""
