@@ -60,7 +60,7 @@ from discreet.statistic.protocol import Statistic
 from discreet.statistic.site_sums import SiteSums
 from discreet.statistic.weighted import Weighted
 from label_cases import GAUSSIAN, GAUSSIAN_BUDGET, LINEAR, linear_of, random_sites
-from label_cases import loss_of as loss_of_sums
+from label_cases import loss_of_move as loss_of_sums
 from label_cases import moves as flips
 from oracles import polya_log_pmf
 

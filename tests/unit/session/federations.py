@@ -25,7 +25,7 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import ResolvedRound, Round
 from discreet.privacy.account import MemoryAccount
 from discreet.privacy.ledger import Ledger
-from discreet.session.coordinator import Coordinator, Transport
+from discreet.session.coordinator import Coordinator, ReliableTransport
 from discreet.session.messages import (
     Invitation,
     Kind,
@@ -154,7 +154,9 @@ class Federation:
         """Return the epsilon that a site's population was charged."""
         return self.ledger(place).spent("people").epsilon
 
-    def session(self, plan: Plan, transport: Transport | None = None) -> Coordinator:
+    def session(
+        self, plan: Plan, transport: ReliableTransport | None = None
+    ) -> Coordinator:
         signer = COORDINATOR if plan.roster is not None else None
         return Coordinator(
             plan,
