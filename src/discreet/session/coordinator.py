@@ -140,10 +140,10 @@ class Coordinator:
         self._protocol = self.protocol or protocol_of(
             self.plan, simulated=self.simulated
         )
-        if self.simulated:
-            return  # every site has the plan, and an unsigned invitation deceives nobody
-        self._protocol.check(self.plan)
         self._text = dumps(self.plan)
+        if self.simulated:
+            return  # an unsigned invitation deceives nobody
+        self._protocol.check(self.plan)
         roster = self.plan.roster
         if roster is not None and roster.coordinator is not None:
             if self.identity is None:
@@ -179,8 +179,6 @@ class Coordinator:
 
     def _tell(self, ending: Ending) -> None:
         """Send everybody the last message; no deployed site leaves before it."""
-        if self.simulated:
-            return
         body = EndNotice(ending, self._withdrawals).encode()
         last = Message(Kind.END, self.plan.digest(), self._session, 0, body=body)
         self.transport(dict.fromkeys(sorted(self.nodes), last))

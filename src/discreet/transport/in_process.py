@@ -19,7 +19,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.rounds import Release
 from discreet.privacy.account import MemoryAccount
 from discreet.session.coordinator import Coordinator
-from discreet.session.messages import Message
+from discreet.session.messages import Kind, Message
 from discreet.session.policy import AllowAll
 from discreet.session.protocols import Protocol, protocol_of
 from discreet.session.protocols.relay import Relay
@@ -78,6 +78,8 @@ class Simulated:
         """Let each site answer, in order."""
         answers = {}
         for done, (node, message) in enumerate(messages.items(), 1):
+            if message.kind is Kind.END:
+                continue  # nobody waits for the end
             state = self.states.get(node)
             self.states[node], answers[node] = self.sites[node].receive(state, message)
             if self.progress is not None and answers[node].numbers.size:
