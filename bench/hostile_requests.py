@@ -370,7 +370,7 @@ def be_the_coordinator(folder: Path, port: int) -> None:
         host=LOOPBACK,
         port=port,
         wait_seconds=7200,
-        step_seconds=4,
+        step_seconds=3,
     )
     if not isinstance(result, Evaluation):
         raise TypeError("the plan asks for one evaluation")

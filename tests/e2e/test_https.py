@@ -103,6 +103,7 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_same_command(
         assert "Going on with the session" in again.said()
 
 
+@LONGER
 def test_an_absent_site_is_named_and_the_others_are_enough(
     made: Path, tmp_path: Path
 ) -> None:

@@ -460,8 +460,13 @@ def test_an_answer_reaches_a_coordinator_that_was_away(
     consortium: tuple[Path, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The port is closed while the site answers; the next one gets the same bytes."""
-    back = threading.Event()
-    monkeypatch.setattr(client, "pause", lambda _: float(not back.wait(20)))
+    found_nobody, back = threading.Event(), threading.Event()
+
+    def pause(_: float) -> float:
+        found_nobody.set()
+        return float(not back.wait(20))
+
+    monkeypatch.setattr(client, "pause", pause)
     folder, plan = consortium
     number, told, asked = free_port(), [], []
     over, asked_once = threading.Event(), threading.Event()
@@ -492,7 +497,8 @@ def test_an_answer_reaches_a_coordinator_that_was_away(
         message = port.message()
         port.mailbox.send(1, message, seconds=1)
         assert asked_once.wait(10)
-    gone.set()  # it finds nobody
+    gone.set()
+    assert found_nobody.wait(10)
     with listening(folder, plan, number=number) as port:
         port.mailbox.send(1, message, seconds=1)
         back.set()
