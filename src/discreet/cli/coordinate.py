@@ -98,7 +98,14 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     files, folders = output.files(state, log), output.folders()
     findings = examine(
         CoordinatorDoctor(
-            lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
+            lambda: read_plan(plan),
+            keys,
+            host,
+            port,
+            files,
+            folders,
+            unauthenticated,
+            runtime.tls,
         ).checks()
     )
     require(findings, _tell)
@@ -167,16 +174,17 @@ def doctor(
     port: Port = PORT,
     state: StateFile = None,
     unauthenticated: Unauthenticated = False,
+    behind_proxy: BehindProxy = False,
 ) -> None:
     """Check everything that could fail when the coordinator starts.
 
     Takes the arguments of `discreet coordinate`; exits with 1 when something must be
     fixed.
     """
-    _port(behind_proxy=False)
+    tls = _port(behind_proxy).tls
     files, folders = output.files(state), output.folders()
     looked = CoordinatorDoctor(
-        lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated
+        lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated, tls
     )
     show_findings(examine(looked.checks()))
 

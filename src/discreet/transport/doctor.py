@@ -288,6 +288,7 @@ class CoordinatorDoctor:
         files: the files that are written in the end.
         folders: the folders that are written into in the end.
         unauthenticated: whether a plan without a roster is meant.
+        tls: whether its port shows a certificate; a reverse proxy may do so instead.
     """
 
     plan: Callable[[], Plan]
@@ -297,14 +298,16 @@ class CoordinatorDoctor:
     files: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
     unauthenticated: bool = False
+    tls: bool = True
 
     def checks(self) -> Iterator[tuple[str, Check]]:
         """Return the checks."""
         yield "plan", self._check_plan
         yield "keys", self._check_keys
         yield "roster", self._check_roster
-        yield "certificate", self._check_certificate
-        yield "names", self._check_names
+        if self.tls:
+            yield "certificate", self._check_certificate
+            yield "names", self._check_names
         yield "port", self._check_port
         yield "outputs", self._check_outputs
         yield "disk", lambda: check_room(self.keys.absolute())

@@ -30,7 +30,11 @@ from discreet.session.respond import admit, check_data
 from discreet.session.retrying import WAIT_SECONDS
 from discreet.session.site import Site
 from discreet.session.state import Progress, after_refusal, memory_beside
-from discreet.transport.addresses import SilenceError, TransportError
+from discreet.transport.addresses import (
+    SilenceError,
+    TransportError,
+    UnreachableError,
+)
 from discreet.transport.keys import SiteKeys
 
 Report: TypeAlias = Callable[[str], None]
@@ -278,15 +282,21 @@ class JoiningSite:
                 report=self.report,
             )
         except TransportError as error:
-            raise type(error)(f"{error}; {self.standing()}") from error
+            mended = isinstance(error, UnreachableError) and not error.worth_seconds
+            raise type(error)(
+                f"{error}; {self.standing(mended_first=mended)}"
+            ) from error
         if self._ending is None:
             raise SilenceError(f"the session was left; {self.standing()}")
         ended = Ended(self._ending, self._declined, self.charged())
         kept_beside(self.ledger).path.unlink(missing_ok=True)
         return ended
 
-    def standing(self) -> str:
-        """Say whether a session that has not ended is charged, and how to go on."""
+    def standing(self, *, mended_first: bool = False) -> str:
+        """Say whether a session that has not ended is charged, and how to go on.
+
+        With ``mended_first`` repeating the command alone would not help.
+        """
         if self.rehearse:
             return "nothing was charged: this was a rehearsal"
         if self.charged():
@@ -294,6 +304,8 @@ class JoiningSite:
                 "this session is charged, and the coordinator did not say how it ended: "
                 "run the same command again to go on, without a second charge"
             )
+        if mended_first:
+            return "nothing was charged"
         return "nothing was charged: run the same command again to go on"
 
     def _open_ledger(self) -> Ledger:
