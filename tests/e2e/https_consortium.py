@@ -36,10 +36,9 @@ from discreet.plan.privacy_model import PrivacyModel
 from discreet.privacy.account import MemoryAccount
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
-from discreet.session.respond import respond
 from discreet.transport.addresses import LOOPBACK, free_port
 from discreet.transport.keys import make_consortium
-from policies import open_policy
+from policies import open_policy, respond
 
 SITES = ("east", "north", "south")
 POLICY = open_policy(

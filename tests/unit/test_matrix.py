@@ -357,7 +357,7 @@ def test_a_site_reads_its_data_once_a_round(model, statistic, times, tmp_path):
     assert [source.times for source in sources] == [times] * SITES
 
 
-def test_a_simulated_plan_is_hashed_once_and_never_written(monkeypatch):
+def test_a_plan_is_written_and_hashed_once(monkeypatch):
     """However many sites there are: each of these texts holds every edge."""
     plan, computed = planned(MODELS["distributed"], STATISTICS["histogram"]), []
     for name in ("_digest", "_asked"):
@@ -371,7 +371,7 @@ def test_a_simulated_plan_is_hashed_once_and_never_written(monkeypatch):
     monkeypatch.setattr(coordinator, "dumps", lambda p: written.append(p) or dumps(p))
     run(plan, data("histogram"))
     assert sorted(computed) == ["_asked", "_digest"]
-    assert written == []
+    assert len(written) == 1
 
 
 def test_a_curator_has_one_source():
