@@ -32,7 +32,7 @@ _TEXTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which columns to read, and how messages call the source."""
+    """Which columns to read, and the name of the source in messages."""
 
     scores: tuple[str, ...]
     label: str
@@ -106,7 +106,7 @@ def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:
-    """Convert scores or weights; a null is NaN, text stays text for whoever judges it."""
+    """Convert scores or weights; a null becomes NaN, text stays text."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type

@@ -94,7 +94,7 @@ def roc_area(path: RocPath) -> float:
 def pr_area(path: RocPath, positives: float, negatives: float) -> float:
     r"""Return :math:`\int \text{precision}\,dT` along the curve.
 
-    Eight Gauss nodes a segment: exact to rounding for all but a segment that
+    Eight Gauss nodes per segment: exact to rounding for all but a segment that
     starts at recall 0 with a precision far from constant. Ties are a step.
     """
     w, half = _gauss_places(path.knots[0])
@@ -173,7 +173,7 @@ def aupr_limits(negatives: FloatVector, positives: FloatVector) -> tuple[float, 
 def _downwards(
     negatives: FloatVector, positives: FloatVector
 ) -> tuple[FloatVector, FloatVector, FloatVector, FloatVector, FloatVector]:
-    """Return positives a bin and the counts at and above it, highest bin first."""
+    """Return positives per bin and the counts at and above it, highest bin first."""
     p, n = positives[::-1], negatives[::-1]
     tp, fp = np.cumsum(p), np.cumsum(n)
     return p, tp, fp, tp - p, fp - n

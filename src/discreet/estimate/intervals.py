@@ -51,7 +51,7 @@ class Shape(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Symmetric:
-    """The error is as large everywhere: the normal interval."""
+    """The error does not depend on the value: the normal interval."""
 
     def ends(self, value: float, sampling: float, noise: float, z: float) -> Ends:
         """Return value -+ z times both errors, convolved."""

@@ -156,8 +156,8 @@ class Intake:
     def _make_room(self) -> None:
         """Hang up on the oldest caller without a name, when there are too many.
 
-        Idle connections would else use up what this process may open. A member shows
-        its certificate at once, so that it is hardly ever the oldest.
+        Idle connections would otherwise exhaust this process's file descriptors. A member
+        shows its certificate at once and is hardly ever the oldest.
         """
         while len(self._unnamed) >= MOST_UNNAMED:
             oldest = next(iter(self._unnamed))

@@ -115,7 +115,7 @@ class CircularArc:
         return self.length * self._likely + (self.cells - self.length) * DENOMINATOR
 
     def weights(self) -> IntVector:
-        """Return W times the channel: integers, a row a cell, a column a symbol."""
+        """Return W times the channel: integers, one row per cell, one column per symbol."""
         cell, symbol = np.ogrid[: self.cells, : self.cells]
         held = (cell - symbol) % self.cells < self.length
         return np.where(held, self._likely, DENOMINATOR).astype(np.int64)
@@ -133,7 +133,7 @@ class CircularArc:
         return np.bincount(symbols, minlength=self.cells).astype(np.int64)
 
     def sent(self, cells: int) -> int:
-        """One number a symbol: as many as cells."""
+        """One number per symbol: as many as cells."""
         return cells
 
     def open(self, total: IntVector, contributors: int) -> NoisyCounts:
@@ -167,7 +167,7 @@ def simulate_arc_counts(
 ) -> IntVector:
     """Draw the total symbol counts of all clients at once: simulation only.
 
-    ``exact`` are the clients' examples per cell. One multinomial a cell, so that
+    ``exact`` are the clients' examples per cell. One multinomial per cell, so that
     ten million clients cost as much as ten; the distribution is that of
     ``protect``, and not secret.
     """

@@ -145,7 +145,7 @@ def weighted(plan: Plan | None) -> bool:
 
 
 def count_words(result: Evaluation) -> str:
-    """Return how many sites took part, and of how many examples it is."""
+    """Return how many sites took part, and how many examples they hold."""
     source = result.source
     noun = "site" if source.expected == 1 else "sites"
     words = f"{source.contributors} of {source.expected} {noun}"
@@ -159,7 +159,7 @@ def count_words(result: Evaluation) -> str:
 
 
 def _count_line(result: Evaluation) -> str:
-    """Return what it rests on and what it cost."""
+    """Return sites, examples, bins and bytes on one line."""
     if isinstance(result.fit, ScalarFit):
         facts = [f"{name} {value}" for name, value in result.fit.facts.items()]
         return ", ".join([count_words(result), *facts])

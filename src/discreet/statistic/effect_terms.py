@@ -78,7 +78,7 @@ class Effect(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """What a plan says of an effect when nobody says otherwise."""
+    """The default terms of an effect."""
 
     low: float
     high: float
@@ -186,7 +186,7 @@ class EffectTerms:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The title of the effect."""
         return self.row.title if self.at is None else f"{self.row.title} at {self.at:g}"
 
     @property
