@@ -67,7 +67,7 @@ def join(
     Whatever is there already is kept. Ends with the one file to send back, and the
     fingerprints to compare by voice.
     """
-    other = PublicFile.read(coordinator)
+    other, runtime = PublicFile.read(coordinator), https_site(authority)
     agreed = None if plan is None else read_plan(plan)
     place = Path(name) if folder is None else folder
     made.check_same(place, other)
@@ -77,9 +77,7 @@ def join(
         Ledger.new(place / LEDGER).close()
     starter = Starter.for_plan(name, other.identity, agreed, model or ())
     is_new = write_starter_policy(place, starter)
-    findings = examine(
-        joining_checks(SiteKeys(place), place / LEDGER, https_site(authority))
-    )
+    findings = examine(joining_checks(SiteKeys(place), place / LEDGER, runtime))
     for finding in findings:
         typer.echo(str(finding))
     if is_new:

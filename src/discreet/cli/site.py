@@ -157,7 +157,7 @@ def site(
             looked.runtime, coordinator, wait_seconds=wait, checked=True
         )
     except KeyboardInterrupt:
-        _tell(f"Interrupted: {joining.standing()}.")
+        _tell(f"Interrupted; {joining.standing()}.")
         sys.exit(EXIT_INTERRUPTED)  # nothing more is said
     note("ended", how=ended.ending.name.lower(), declined=ended.declined)
     if ended.declined:

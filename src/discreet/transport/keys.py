@@ -458,8 +458,8 @@ def _present(folder: Path, *names: str) -> None:
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise InputError(
-            f"{folder} lacks {', '.join(missing)}; `discreet keys` makes them, and "
-            "`discreet consortium` all of them for a rehearsal"
+            f"{folder} lacks {', '.join(missing)}: `discreet join` makes a site's "
+            "files, and `discreet keys coordinator` a coordinator's"
         )
 
 
