@@ -170,7 +170,7 @@ def test_whoever_is_interrupted_reads_what_was_charged_and_how_to_go_on(
         assert time.monotonic() - began < 10
         for command in (site, coordinator):
             last = command.said().splitlines()[-1]
-            assert last.startswith("Interrupted; "), command.said()
+            assert last.startswith("Interrupted"), command.said()
 
 
 def test_a_charged_site_that_is_interrupted_says_so_and_goes_on(
