@@ -249,9 +249,14 @@ class Site:
             raise MessageError("a step of another plan came")
         if progress.finished:
             raise MessageError("a step came after the round's last one")
-        self.memory.take(hashlib.sha256(progress.conversation).digest())
+        name = hashlib.sha256(progress.conversation).digest()
+        self.memory.check(name)
         current = self._current(progress, message)
-        return self._protocol(current.plan).step(current)
+        answered = self._protocol(current.plan).step(current)
+        # Marked before the answer leaves, not before it is made: a process that is
+        # killed while it counts has sent nothing and makes the answer anew.
+        self.memory.take(name)
+        return answered
 
     def _end(
         self, before: Progress | None, message: Message

@@ -37,6 +37,10 @@ from discreet.session.messages import (
 class SiteMemory(Protocol):
     """Remembers used states and joined plans; durable where a process may restart."""
 
+    def check(self, name: bytes) -> None:
+        """Raise when a name was used."""
+        ...
+
     def take(self, name: bytes) -> None:
         """Mark a name as used, or raise when it already was."""
         ...
@@ -67,10 +71,14 @@ class InMemory:
     used: set[bytes] = field(default_factory=set, init=False)
     plans: dict[bytes, Plan] = field(default_factory=dict, init=False, repr=False)
 
-    def take(self, name: bytes) -> None:
-        """Mark a name as used, or raise when it already was."""
+    def check(self, name: bytes) -> None:
+        """Raise when a name was used."""
         if name in self.used:
             raise UsedStateError
+
+    def take(self, name: bytes) -> None:
+        """Mark a name as used, or raise when it already was."""
+        self.check(name)
         self.used.add(name)
 
     def keep(self, plan: Plan, text: str) -> None:
@@ -90,6 +98,11 @@ class InFolder(InMemory):
     """On disk before the answer is sent: used states as empty files, plans as TOML."""
 
     folder: Path
+
+    def check(self, name: bytes) -> None:
+        """Raise when a name was used."""
+        if (self.folder / name.hex()).exists():
+            raise UsedStateError
 
     def take(self, name: bytes) -> None:
         """Mark a name as used, or raise when it already was."""

@@ -38,6 +38,7 @@ from discreet.session.messages import (
     session_of,
 )
 from discreet.session.respond import bounded
+from discreet.transport.in_process import InProcess
 from policies import open_policy
 from unit.session.federations import (
     COORDINATOR,
@@ -128,6 +129,33 @@ def test_an_old_state_is_refused_with_its_message_and_with_another(
     federation.session(plan_for(DistributedDP("1"), survivors=3), transport).run()
     assert [reply.kind for reply in transport.seen] == [Kind.DECLINED] * 3
     assert all("already answered" in reason for _, reason in federation.reasons)
+
+
+def test_a_process_that_is_killed_while_it_counts_answers_when_it_is_asked_again(
+    federation: Federation,
+) -> None:
+    """Nothing left it: the state is marked as used before an answer leaves."""
+    calls = []
+
+    def killed_once(place: int) -> Examples:
+        if place == 1 and not calls:
+            calls.append(place)
+            raise KeyboardInterrupt
+        return examples(place)
+
+    class Supervised(InProcess):
+        def answer(self, node: int, message: Message) -> Message:
+            with suppress(KeyboardInterrupt):
+                return super().answer(node, message)
+            return super().answer(node, message)
+
+    federation.data = killed_once
+    plan = plan_for(DistributedDP("1"), survivors=3)
+    session = federation.session(plan, federation.transport(Supervised))
+    (release,) = session.run()
+    assert calls
+    assert not federation.reasons
+    assert (release.contributors, federation.spent()) == (3, 1)
 
 
 def test_a_full_disk_at_the_ledger_declines_after_the_charge(

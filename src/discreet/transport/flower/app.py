@@ -234,9 +234,12 @@ class _InContext:
     def save(self, state: bytes) -> None:
         self._record["state"] = state
 
-    def take(self, name: bytes) -> None:
+    def check(self, name: bytes) -> None:
         if name.hex() in self._record:
             raise UsedStateError
+
+    def take(self, name: bytes) -> None:
+        self.check(name)
         self._record[name.hex()] = True
 
     def keep(self, plan: Plan, text: str) -> None:
