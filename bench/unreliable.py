@@ -239,5 +239,5 @@ def _judged(folder: Path, release: Release) -> str:
             messages += sent
     for chosen in combinations(messages, release.contributors):
         if np.array_equal(np.sum(chosen, axis=0), release.total):
-            return "opened"
+            return "revealed"
     return "WRONG: a sum"

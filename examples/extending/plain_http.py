@@ -2,9 +2,9 @@
 
 import queue
 import threading
-import urllib.request
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.request import urlopen
 
 from discreet.transport import Lost, MalformedMessageError, Message
 
@@ -26,14 +26,9 @@ class HttpTransport:
             yield self._arrived.get()
 
     def _post(self, node, message, seconds):
-        answer, posted = (
-            Lost(message.digest()),
-            (self.addresses[node], message.encode()),
-        )
-        with (
-            suppress(OSError, MalformedMessageError),
-            urllib.request.urlopen(*posted, seconds) as reply,
-        ):
+        answer = Lost(message.digest())
+        with suppress(OSError, MalformedMessageError):
+            reply = urlopen(self.addresses[node], message.encode(), seconds)
             answer = Message.decode(reply.read(2**26))
         self._arrived.put((node, answer))
 
