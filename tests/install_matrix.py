@@ -3,7 +3,7 @@
     python tests/install_matrix.py [--only 3.13]
 
 Builds the wheel once. Each of Python 3.11, 3.12 and 3.13 that is found gets an environment
-with the newest versions that the wheel admits, and another one with the extra ``flower``;
+with the newest versions that the wheel admits, others with ``sql``, ``deploy``, ``flower``;
 3.11 also one with the oldest versions that ``pyproject.toml`` admits. In each the program runs
 as a user would run it, and a test of each extra. Prints a table and exits with 1 when a
 cell fails. A Python that is not found is named and left out.
@@ -37,6 +37,7 @@ MODELS = (
 FACTS = ("--examples", "6000", "--prevalence", "0.5", "--sites", "3")
 EXTRAS = {
     "sql": ("tests/unit/data/test_pushdown.py", "engine_counts_what"),
+    "deploy": ("tests/e2e/test_https.py", "reveal_the_sum"),
     "flower": ("tests/unit/transport/flower/test_app.py", "privacy or public"),
 }
 """A test file of each, and which of its tests: counting in engines, a real session."""
@@ -178,6 +179,7 @@ def main() -> int:
                 continue
             cell(version, "newest", "", wheel)
             cell(version, "newest", "sql", f"{wheel}[sql]", *TOOLS)
+            cell(version, "newest", "deploy", f"{wheel}[deploy]", *TOOLS)
             cell(version, "newest", "flower", f"{wheel}[flower,demo]", *TOOLS)
             if version == PYTHONS[0]:
                 cell(version, "oldest", "", wheel, *oldest())
