@@ -56,7 +56,7 @@ class ScoreKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
+class ScoreOptions:
     """What the scores are.
 
     Options:
@@ -75,7 +75,7 @@ class Scores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoredRows(Scores):
+class ScoredRows(ScoreOptions):
     """In which columns labels and subjects are, and what the scores are."""
 
     label: LabelColumn = "y_true"
@@ -98,7 +98,7 @@ class ScoredRows(Scores):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasureOptions:
     """What is measured, and in which bins.
 
     Options:

@@ -31,7 +31,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     ],
     protection: choices.Protection,
     rows: choices.ScoredRows,
-    measured: choices.Measured,
+    measured: choices.MeasureOptions,
     database: options.InDatabase,
     output: options.Output,
     weight: options.WeightColumn = None,

@@ -34,8 +34,8 @@ from discreet.statistic.site_sums import SiteSums
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     examples: int,
     protection: choices.Protection,
-    scores: choices.Scores,
-    measured: choices.Measured,
+    scores: choices.ScoreOptions,
+    measured: choices.MeasureOptions,
     site: list[str] | None = None,
     coordinator: str | None = None,
     sites: int | None = None,
