@@ -111,7 +111,15 @@ class JointCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelComparison(Parts):
-    """Two models' evaluations from one release, and the differences, a minus b."""
+    """Two models' evaluations from one release, and the differences, a minus b.
+
+    Args:
+        a: the first model's evaluation.
+        b: the second model's evaluation.
+        claim: what was promised to whom.
+        joint: the released counts per pair of bins, where these were counted.
+        names: the names of the two models.
+    """
 
     a: Evaluation
     b: Evaluation

@@ -59,15 +59,21 @@ class Source:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Shown):
-    """Every metric of the pooled data, with its error sources and its claim."""
+    """Every metric of the pooled data, with its error sources and its claim.
+
+    Args:
+        fit: the fitted histogram, or the numbers that were revealed.
+        claim: what was promised to whom.
+        source: what it was made from: sites and releases.
+        plan: the plan that was carried out, where there is one.
+        heterogeneity: how sites differ, as far as the plan asked for it.
+    """
 
     fit: AnyFit
-    """The fitted histogram, or the numbers that were revealed."""
     claim: Claim
     source: Source
     plan: Plan | None = None
     heterogeneity: Heterogeneity = field(default_factory=Heterogeneity)
-    """How sites differ, as far as the plan asked for it."""
 
     def __post_init__(self) -> None:
         which = f" of {self.source.part}" if self.source.part else ""

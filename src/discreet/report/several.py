@@ -41,12 +41,17 @@ class PairArea(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiEvaluation(Parts):
-    """One evaluation per class (against the rest) or per group, and their averages."""
+    """One evaluation per class (against the rest) or per group, and their averages.
+
+    Args:
+        parts: the evaluations by name.
+        claim: what was promised to whom.
+        pairs: AUC of each pair of classes, the mean over the two score columns.
+    """
 
     parts: Mapping[str, Evaluation]
     claim: Claim
     pairs: Mapping[Pair, PairArea] = field(default_factory=dict)
-    """AUC of each pair of classes, the mean over the two score columns."""
 
     def __getitem__(self, name: str) -> Evaluation:
         return self.parts[name]
