@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,7 +181,8 @@ def _be_sites(
                 body = answer.encode()
                 if message.kind is Kind.END:
                     headers = signer.headers("POST", MESSAGES, body)
-                    await http.post(MESSAGES, content=body, headers=headers)
+                    with suppress(httpx.HTTPError):  # the port may be closed already
+                        await http.post(MESSAGES, content=body, headers=headers)
                     return
             elif reply.status_code != 204:
                 raise SystemExit(f"status {reply.status_code}: {reply.text}")
