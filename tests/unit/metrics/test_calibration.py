@@ -210,6 +210,11 @@ def test_the_slope_of_every_metric_in_a_count_is_its_difference(place, both):
     assert np.array(said)[kept] == pytest.approx(differences[kept], rel=2e-3, abs=1e-9)
 
 
+def test_exact_counts_have_no_noise():
+    counts = counted(*draw(2_000, 9), Edges.realise(Warped(64)))
+    assert all(estimate.noise == 0.0 for estimate in of_metrics(counts))
+
+
 def test_the_line_finds_slope_and_shift_and_a_calibrated_model_has_none():
     edges = Edges.realise(Warped(256))
     shifted = counted(*draw(200_000, 10, slope=1.5, shift=-0.4), edges)
