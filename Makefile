@@ -9,7 +9,7 @@ PIP        := -m pip --disable-pip-version-check install --quiet
 BIN        := .venv/bin
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help demo quick test test-core test-flower test-mpc test-all test-install test-browser fuzz check format bench mutants papers locks pictures dist docs clean
+.PHONY: help demo quick test test-core test-flower test-mpc test-all test-install test-browser fuzz check format bench evidence evidence-quick release-check mutants papers locks pictures dist docs clean
 
 help:            ## List the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -74,6 +74,16 @@ BENCHES_MPC := exact
 bench: .venv/.dev .venv-mpc/.tests    ## Print the tables of ratios against the anchors
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 	for name in $(BENCHES_MPC); do echo "== $$name"; .venv-mpc/bin/python bench/$$name.py || exit 1; done
+
+evidence: .venv/.dev    ## Measure every quoted figure again into results/, and render it into the pages (hours)
+	$(BIN)/python -W ignore bench/evidence.py run
+
+evidence-quick: .venv/.dev    ## A small share of every such benchmark; results/ stays as it is
+	$(BIN)/python -W ignore bench/evidence.py run --quick
+
+release-check: .venv/.dev    ## Pages say what results/ says, and no result is older than its code
+	$(BIN)/python bench/evidence.py check
+	$(BIN)/python bench/evidence.py stale
 
 pictures: .venv/.dev    ## Take the pictures of the documentation again
 	tests/browser/install.sh

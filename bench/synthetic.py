@@ -1,7 +1,7 @@
 """Scored populations, synthetic and real: seeded, split once into two halves.
 
 Rules for edges and readings are chosen on the *tuning* half alone; what README and docs
-quote is measured on the *held-out* half (``bench/synthetic_curves.py``). ``WRITTEN``
+quote is measured on the *held-out* half (``bench/accuracy.py``). ``WRITTEN``
 populations, the real sets and the first four draws (``DRAWN``) have been looked at cell by
 cell: all of them are for tuning. ``FRESH`` ones were drawn after that. Both have parameters
 that a seeded generator drew within written limits; a fixed hash of its name puts a fresh
