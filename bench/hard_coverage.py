@@ -1,18 +1,19 @@
 """Coverage of intervals where it is hard: real scores, ties, few positives, local noise.
 
-A population is a set of scored examples, real (``../shared/data``) or of the synthetic
-kinds; each repetition draws a test set from it with replacement, carries out the plan
-that public facts recommend, and asks the evaluation as a user would. The target is
-the population's own value. Of two thresholds, near the median and the lower third of
-the positives' scores, the plan declares the first.
+Each repetition draws a test set from a population with replacement, carries out the plan
+that public facts recommend, and asks the evaluation as a user would. The target is the
+population's own value. Of two thresholds, near the median and the lower third of the
+positives' scores, the plan declares the first.
 
-    python bench/hard_coverage.py [--half tuning|held-out] [--repetitions 100]
-        [--only TEXT] [--noise 1 .3 local label exact] [--asked ece] [--csv FILE]
+    python bench/hard_coverage.py [--of real made shared trained] [--half tuning|held-out]
+        [--repetitions 100] [--only TEXT] [--noise 1 .3 local label exact] [--asked ece]
+        [--csv FILE] [--save]
 
+Populations: ``real`` (``bench/real_sets.py``: nothing was chosen on them), ``made`` here,
+``shared`` (``../shared/data``), ``trained`` here (``bench/trained.py``). The ``tuning`` half
+of the last three was used to choose how intervals are made; docs quote the other.
 Each entry: percent of nominal 95% intervals that hold the population's value, and the
-mean width over the middle 95% of the values that were estimated. Populations of the
-``tuning`` half were used to choose how intervals are made; docs quote the other.
-``--trained`` takes models that are trained here in their place (``bench/trained.py``).
+mean width over the middle 95% of the values that were estimated.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -49,6 +50,8 @@ from discreet.plan.rounds import Release
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.report.views import calibratable
+from evidence import Evidence, Figure
+from real_sets import real_sets
 from synthetic import (
     Make,
     Population,
@@ -70,10 +73,22 @@ ASKED: Final = (
 )
 FEWEST: Final = 25
 LOWEST, HIGHEST, POOR = 0.93, 0.98, 0.91
-COLUMNS: Final = (
-    *("population", "examples", "noise", "asked", "coverage", "width", "usable"),
-)
-Row: TypeAlias = tuple[str, int, str, str, float, float, float]
+
+
+class Row(NamedTuple):
+    """What was seen of one quantity in one cell."""
+
+    source: str
+    population: str
+    examples: int
+    noise: str
+    asked: str
+    coverage: float
+    width: float
+    usable: float
+    refused: float
+
+
 _ROWS: Final = 200_000
 MADE: Final[dict[str, tuple[bool, Make]]] = {
     "votes50-p20": (False, rounded(calibrated(0.2, 1.6), 50)),
@@ -281,44 +296,53 @@ def main() -> None:
     parser.add_argument("--only", default="", help="populations whose name holds this")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--asked", nargs="+", choices=ASKED, default=ASKED)
-    parser.add_argument("--trained", action="store_true", help="models trained here")
+    parser.add_argument("--of", nargs="+", choices=SOURCES, default=["real", "made"])
+    parser.add_argument("--save", action="store_true", help="into results/")
     parser.add_argument("--bias", action="store_true", help="print biases too")
     parser.add_argument("--csv", type=Path)
     chosen = parser.parse_args()
-    rows = []
-    print(f"{'population':20}{'n':>7}{'noise':>6}{'bins':>5}")
+    rows: list[Row] = []
+    print(f"{'population':26}{'n':>7}{'noise':>6}{'bins':>5}")
     print("".join(f"{name[:11]:>12}" for name in chosen.asked))
-    for data in populations(chosen):
-        target = Target(data)
-        for noise in chosen.noise:
-            for examples in chosen.sizes:
-                cell = Cell(target, examples, noise, tuple(chosen.asked))
-                rows += row(cell, chosen)
+    for source in chosen.of:
+        for data in SOURCES[source](held_out=chosen.half == "held-out"):
+            if chosen.only not in data.name:
+                continue
+            target = Target(data)
+            for noise in chosen.noise:
+                for examples in chosen.sizes:
+                    cell = Cell(target, examples, noise, tuple(chosen.asked))
+                    rows += row(source, cell, chosen)
     summary(rows)
     if chosen.csv is not None:
         with chosen.csv.open("w", newline="") as file:
-            csv.writer(file).writerows([COLUMNS, *rows])
+            csv.writer(file).writerows([Row._fields, *rows])
+    if chosen.save:
+        save(rows, chosen)
 
 
-def populations(chosen: argparse.Namespace) -> Iterator[Population]:
-    """Return the populations of a half."""
-    held_out = chosen.half == "held-out"
-    if chosen.trained:
-        yield from (d for d in trained(held_out=held_out) if chosen.only in d.name)
-        return
-    for name, (is_held_out, _) in MADE.items():
-        if is_held_out == held_out and chosen.only in name:
-            yield load(name)
+def made(*, held_out: bool) -> Iterator[Population]:
+    return (load(name) for name, (other, _) in MADE.items() if other == held_out)
+
+
+def shared(*, held_out: bool) -> Iterator[Population]:
     for name, is_held_out in REAL.items():
-        if is_held_out == held_out and chosen.only in name:
-            line = lacking(name.removeprefix("real:"))
-            if line:
-                print(line)
-            else:
-                yield load(name)
+        if is_held_out != held_out:
+            continue
+        if line := lacking(name.removeprefix("real:")):
+            print(line)
+        else:
+            yield load(name)
 
 
-def row(cell: Cell, chosen: argparse.Namespace) -> list[Row]:
+def real(*, held_out: bool) -> Iterator[Population]:
+    return real_sets() if held_out else iter(())
+
+
+SOURCES: Final = {"real": real, "made": made, "shared": shared, "trained": trained}
+
+
+def row(source: str, cell: Cell, chosen: argparse.Namespace) -> list[Row]:
     """Measure and print one cell; its rows, one a quantity."""
     data = cell.target.population
     if cell.examples > 2 * data.examples:
@@ -326,28 +350,104 @@ def row(cell: Cell, chosen: argparse.Namespace) -> list[Row]:
     tallies = measure(cell, chosen.repetitions, chosen.seed)
     bins = len(cell.plan.statistic.binnings[0])
     print(
-        f"{data.name:20}{cell.examples:7,}{cell.noise:>6}{bins:5}"
+        f"{data.name:26}{cell.examples:7,}{cell.noise:>6}{bins:5}"
         + "".join(entry(t, biases=chosen.bias) for t in tallies.values()),
         flush=True,
     )
+    where = (source, data.name, cell.examples, cell.noise)
     return [
-        (data.name, cell.examples, cell.noise, asked, t.coverage, t.width, t.usable)
+        Row(*where, asked, t.coverage, t.width, t.usable, _refused(t))
         for asked, t in tallies.items()
         if len(t.table) >= FEWEST
     ]
 
 
+def _refused(tally: Tally) -> float:
+    return 1 - len(tally.table) / len(tally.outcomes)
+
+
 def summary(rows: list[Row]) -> None:
     """Print how many cells of each quantity are within the limits."""
     for asked in ASKED:
-        found = np.array([r[4] for r in rows if r[3] == asked])
-        widths = np.array([r[5] for r in rows if r[3] == asked])
-        if found.size:
+        each = [r for r in rows if r.asked == asked]
+        if each:
+            found = np.array([r.coverage for r in each])
             print(
-                f"{asked:22}{np.mean((found >= LOWEST) & (found <= HIGHEST)):5.0%} of "
-                f"{found.size} cells within, least {found.min():.1%}, below 91%: "
-                f"{np.count_nonzero(found < POOR)}, median width {np.median(widths):.2f}"
+                f"{asked:22}{_within(each):5.0%} of {found.size} cells within, least "
+                f"{found.min():.1%}, below 91%: {np.count_nonzero(found < POOR)}, "
+                f"median width {np.median([r.width for r in each]):.2f}"
             )
+
+
+def _within(rows: list[Row]) -> float:
+    return float(np.mean([LOWEST <= r.coverage <= HIGHEST for r in rows]))
+
+
+NOISES: Final = {
+    "distributed": ("`DistributedDP`, eps 1 and .3", ("1", "0.3")),
+    "label": ("`LabelDP(1)`", ("label",)),
+    "local": ("`LocalDP(5)`", ("local",)),
+    "exact": ("exact sums", ("exact",)),
+}
+COLUMNS: Final = (
+    *("asked", "cells", "coverage (least)", "within 93 to 98%", "below 91%"),
+    *("width", "refused"),
+)
+
+
+def save(rows: list[Row], chosen: argparse.Namespace) -> None:
+    """Write one table a source and kind of noise.
+
+    Cells in which most results carry a caution or are refused are left out.
+    """
+    evidence = Evidence(
+        "hard_coverage",
+        (
+            "data",
+            "estimate",
+            "metrics",
+            "models",
+            "noise",
+            "plan",
+            "report",
+            "statistic",
+        ),
+        {
+            "repetitions": chosen.repetitions,
+            "sizes": chosen.sizes,
+            "seed": chosen.seed,
+            "half": chosen.half,
+        },
+    )
+    for source in chosen.of:
+        for kind, (_, noises) in NOISES.items():
+            table = []
+            for asked in ASKED:
+                each = [
+                    r
+                    for r in rows
+                    if (r.source, r.asked) == (source, asked)
+                    and r.noise in noises
+                    and r.usable >= 0.5
+                ]
+                if each:
+                    table.append(_line(asked, each))
+            if table:
+                evidence.table(f"{source}-{kind}", COLUMNS, table)
+    evidence.save()
+
+
+def _line(asked: str, rows: list[Row]) -> list[str | Figure]:
+    covered = np.array([r.coverage for r in rows])
+    return [
+        asked.replace("_", " ").replace(" between", " between two edges"),
+        Figure(len(rows), digits=0),
+        f"{100 * covered.mean():.1f} ({100 * covered.min():.1f})",
+        Figure(100 * _within(rows), digits=0, unit="%"),
+        Figure(int(np.count_nonzero(covered < POOR)), digits=0),
+        Figure(float(np.median([r.width for r in rows]))),
+        Figure(100 * float(np.mean([r.refused for r in rows])), digits=1, unit="%"),
+    ]
 
 
 if __name__ == "__main__":
