@@ -31,6 +31,7 @@ from discreet.metrics.calibration import (
     expected_calibration_error,
     maximum_calibration_error,
 )
+from evidence import Evidence, Figure
 
 
 class Half(NamedTuple):
@@ -100,7 +101,9 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=500)
     parser.add_argument("--noise", nargs="+", default=["exact", "1"])
     parser.add_argument("--seed", type=int, default=31)
+    parser.add_argument("--save", action="store_true", help="into results/")
     chosen = parser.parse_args()
+    rows: list[Row] = []
     print("AUC       n prev   noise    a    b      ECE   mean  cover width  MCE cover")
     half = HALVES[chosen.half]
     for noise in chosen.noise:
@@ -109,15 +112,57 @@ def main() -> None:
                 for stretch, shift in half.distortions:
                     population = Distorted(auc, prevalence, stretch, shift)
                     epsilon = None if noise == "exact" else float(noise)
-                    row(
+                    found = row(
                         Cell(population, examples, epsilon),
                         population,
                         chosen.repetitions,
                         chosen.seed,
                     )
+                    rows.append(found)
+    if chosen.save:
+        save(rows, chosen)
 
 
-def row(cell: Cell, population: Distorted, repetitions: int, seed: int) -> None:
+class Row(NamedTuple):
+    """One cell: its noise, coverage and width of the ECE, coverage of the MCE."""
+
+    noise: str
+    coverage: float
+    width: float
+    largest: float
+
+
+def save(rows: list[Row], chosen: argparse.Namespace) -> None:
+    """Write one row a kind of noise."""
+    table: list[list[str | Figure]] = []
+    for noise in dict.fromkeys(r.noise for r in rows):
+        each = [r for r in rows if r.noise == noise]
+        held, width = np.array([r.coverage for r in each]), [r.width for r in each]
+        largest = np.array([r.largest for r in each])
+        table.append(
+            [
+                noise,
+                Figure(len(each), digits=0),
+                f"{100 * held.mean():.1f} ({100 * held.min():.1f})",
+                f"{np.median(width):.2f} ({max(width):.2f})",
+                f"{100 * largest.mean():.1f} ({100 * largest.min():.1f})",
+            ]
+        )
+    evidence = Evidence(
+        "calibration_coverage",
+        ("estimate", "metrics", "noise", "plan", "statistic"),
+        {
+            "repetitions": chosen.repetitions,
+            "seed": chosen.seed,
+            "half": chosen.half,
+        },
+    )
+    columns = ("noise", "cells", "ECE (least)", "median width (largest)", "MCE (least)")
+    evidence.table("coverage", columns, table)
+    evidence.save()
+
+
+def row(cell: Cell, population: Distorted, repetitions: int, seed: int) -> Row:
     """Repeat one cell and print it."""
     ece, mce = population.errors()
     rng = np.random.default_rng([seed, cell.examples])
@@ -137,6 +182,12 @@ def row(cell: Cell, population: Distorted, repetitions: int, seed: int) -> None:
         f"{np.mean(seen):.4f} {100 * np.mean(held):>5.1f}% "
         f"{np.mean(widths) / (last - first):>5.2f} {100 * np.mean(largest):>7.1f}%",
         flush=True,
+    )
+    return Row(
+        "exact sums" if cell.epsilon is None else f"eps {cell.epsilon:g}",
+        float(np.mean(held)),
+        float(np.mean(widths) / (last - first)),
+        float(np.mean(largest)),
     )
 
 

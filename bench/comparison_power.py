@@ -23,6 +23,7 @@ from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.models.distributed import DistributedDP
 from discreet.transport.comparison import compare
+from evidence import Evidence, Figure
 
 GAPS: Final = (0.0, 0.009, 0.026)
 CENTRE, SD, OWN = -1.85, 1.5, 0.1
@@ -63,11 +64,15 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--noise", nargs="+", default=["exact", "1"])
     parser.add_argument("--forms", nargs="+", default=["default", "joint", "marginals"])
+    parser.add_argument("--save", action="store_true", help="into results/")
     chosen = parser.parse_args()
+    rows: list[list[str | Figure]] = []
     extras = {gap: extra_for(gap) for gap in GAPS}
     for noise in chosen.noise:
         for form in chosen.forms:
             line = f"{noise:>6} {form:10}"
+            title = "exact sums" if noise == "exact" else f"eps {noise}"
+            rows.append([title, form])
             for gap, extra in extras.items():
                 rng = np.random.default_rng([7, round(1e4 * gap)])
                 found, covered, widths = 0, 0, []
@@ -97,7 +102,20 @@ def main() -> None:
                     f"   gap {gap:.3f}: found {found / share:4.0%}, covered "
                     f"{covered / share:4.0%}, width {np.median(widths):.4f}"
                 )
+                rows[-1].append(f"{found / share:.0%}, {covered / share:.0%}")
+                rows[-1].append(Figure(float(np.median(widths)), digits=4))
             print(line, flush=True)
+    if chosen.save:
+        columns = ["noise", "form"]
+        for gap in GAPS:
+            columns += [f"gap {gap:.3f}: found, covered", "width"]
+        evidence = Evidence(
+            "comparison_power",
+            ("estimate", "metrics", "noise", "plan", "report", "statistic"),
+            {"repetitions": chosen.repetitions, "examples": chosen.examples},
+        )
+        evidence.table("power", columns, rows)
+        evidence.save()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan, recommend
 from discreet.report.prediction import predict
+from evidence import Evidence, Figure
 from prediction import releases
 from synthetic import Population
 from trained import trained
@@ -101,6 +102,7 @@ def main() -> None:
     parser.add_argument("--plans", type=int, default=100)
     parser.add_argument("--repetitions", type=int, default=30)
     parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--save", action="store_true", help="into results/")
     chosen = parser.parse_args()
     every = list(trained(held_out=True))
     rng = np.random.default_rng(chosen.seed)
@@ -128,6 +130,16 @@ def main() -> None:
             if not same:
                 print(row, "| said:", text, "| runs:", own, flush=True)
     print(dict(counts))
+    if chosen.save:
+        evidence = Evidence(
+            "verdicts",
+            ("estimate", "metrics", "noise", "plan", "report", "statistic"),
+            {"repetitions": chosen.repetitions, "seed": chosen.seed},
+        )
+        for name in ("right", "wrong", "near a limit", "against", "cause right"):
+            evidence.figure(name.replace(" ", "-"), Figure(counts[name], digits=0))
+        evidence.figure("plans", Figure(chosen.plans, digits=0))
+        evidence.save()
 
 
 if __name__ == "__main__":
