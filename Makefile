@@ -75,10 +75,10 @@ bench: .venv/.dev .venv-mpc/.tests    ## Print the tables of ratios against the 
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 	for name in $(BENCHES_MPC); do echo "== $$name"; .venv-mpc/bin/python bench/$$name.py || exit 1; done
 
-evidence: .venv/.dev    ## Measure every quoted figure again into results/, and render it into the pages (hours)
+evidence: .venv/.dev .venv-mpc/.tests    ## Measure every quoted figure again into results/, and render it into the pages (hours)
 	$(BIN)/python -W ignore bench/evidence.py run
 
-evidence-quick: .venv/.dev    ## A small share of every such benchmark; results/ stays as it is
+evidence-quick: .venv/.dev .venv-mpc/.tests    ## A small share of every such benchmark; results/ stays as it is
 	$(BIN)/python -W ignore bench/evidence.py run --quick
 
 release-check: .venv/.dev    ## Pages say what results/ says, and no result is older than its code

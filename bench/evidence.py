@@ -267,13 +267,29 @@ def stale() -> list[str]:
 
 # -- measuring again ---------------------------------------------------------------
 
-RUNS: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
-    "accuracy": (
-        ("accuracy.py", "--save"),
-        ("accuracy.py", "--save", "--seeds", "1", "--most", "2", "--facts", "true"),
+RUNS: Final[Mapping[str, tuple[str, str]]] = {
+    "accuracy": ("--seeds 12", "--seeds 1 --most 2 --facts true"),
+    "hard_coverage": (
+        "--of real made shared trained --repetitions 200 --noise exact 1 0.3 local label",
+        "--of real --only affairs-logistic --repetitions 25 --noise 1 --sizes 2000",
     ),
+    "coverage": ("", "--repetitions 25 --noise 1 --areas 0.77 --sizes 2000"),
+    "calibration_coverage": (
+        "--seed 91 --repetitions 200",
+        "--repetitions 5 --noise exact",
+    ),
+    "comparison_power": ("", "--repetitions 2 --noise 1 --forms default"),
+    "prediction": ("", "--repetitions 2"),
+    "verdicts": ("--seed 7", "--plans 2 --repetitions 4"),
+    "local": ("", "--seeds 1 --epsilons 5"),
+    "curves": ("", ""),
+    "throughput": ("", "--pairs 1000000 --rows 1000000 --repeats 1"),
+    "waiting": ("--sessions 7", "--sessions 1"),
+    "exact": ("", "--quick --only paper"),
 }
-"""Each result's benchmark: the whole run, and a small share of it."""
+"""Each result's benchmark: the options of the whole run, and of a small share of it."""
+MPC: Final = frozenset({"exact"})
+"""These run in the environment of the ``mpc`` extra."""
 
 
 def measure(names: Sequence[str], *, quick: bool) -> int:
@@ -284,9 +300,15 @@ def measure(names: Sequence[str], *, quick: bool) -> int:
         if quick:
             environment["DISCREET_RESULTS"] = aside
         for name in names or RUNS:
-            command = RUNS[name][1 if quick else 0]
-            print(f"== {' '.join(command)}", flush=True)
-            script = [sys.executable, str(ROOT / "bench" / command[0]), *command[1:]]
+            options = RUNS[name][1 if quick else 0]
+            print(f"== {name} {options}", flush=True)
+            python = ROOT / ".venv-mpc" / "bin" / "python" if name in MPC else None
+            script = [
+                str(python or sys.executable),
+                str(ROOT / "bench" / f"{name}.py"),
+                *options.split(),
+                "--save",
+            ]
             if subprocess.run(script, env=environment, check=False).returncode:  # noqa: S603
                 failed.append(name)
     if failed:
@@ -301,9 +323,9 @@ def main() -> int:
         description="Results and the pages that quote them."
     )
     parser.add_argument("do", choices=("render", "check", "stale", "run"))
-    parser.add_argument("names", nargs="*", choices=[*RUNS, []], metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RUNS))
     parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     match options.do:
         case "render":
             render()

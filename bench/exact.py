@@ -37,6 +37,7 @@ from discreet.mpc.fleet import Fleet, local_session
 from discreet.mpc.session import Address, MpcSession
 from discreet.mpc.shares import PARTIES
 from discreet.transport.addresses import free_port
+from evidence import Evidence, Figure
 
 ONE_WAY_SECONDS: Final = 0.005
 PATIENCE: Final = 900.0
@@ -206,7 +207,8 @@ async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     loop.call_later(ONE_WAY_SECONDS, writer.close)
 
 
-def print_paper(settings: Sequence[Setting]) -> None:
+def print_paper(settings: Sequence[Setting], evidence: Evidence) -> None:
+    rows: list[list[str | Figure]] = []
     print("\nBetween real processes on this machine, all three areas in one run.")
     print("CPU s is the sum over the three engines, which share these processors.")
     print("The paper's seconds and MB are for AUROC with ties / AUPR, one run each.\n")
@@ -223,6 +225,14 @@ def print_paper(settings: Sequence[Setting]) -> None:
             f"{run.owners:9.2f}{run.rounds:8,}{run.error:9.0e}   {mb:>19}{seconds:>17}",
             flush=True,
         )
+        ours = (Figure(run.compute), Figure(run.cpu), Figure(run.between, digits=1))
+        rounds = Figure(run.rounds, digits=0)
+        rows.append([setting.name, *ours, rounds, f"{run.error:.0e}", mb, seconds])
+    columns = (
+        *("owners x rows", "seconds", "CPU seconds", "MB between parties", "rounds"),
+        *("error", "paper's MB, AUROC / AUPR", "paper's seconds"),
+    )
+    evidence.table("paper", columns, rows)
 
 
 def print_slow_network(settings: Sequence[Setting]) -> None:
@@ -242,7 +252,8 @@ def print_slow_network(settings: Sequence[Setting]) -> None:
         )
 
 
-def print_growth(totals: Sequence[int]) -> None:
+def print_growth(totals: Sequence[int], evidence: Evidence) -> None:
+    rows: list[list[str | Figure]] = []
     print("\nGrowth, four owners. The paper's costs are quadratic in the rows.\n")
     print(
         f"{'rows':>10}{'compute s':>11}{'CPU s':>8}{'us/row':>9}{'MB':>10}{'bytes/row':>11}"
@@ -256,6 +267,11 @@ def print_growth(totals: Sequence[int]) -> None:
             f"{run.memory:10.2f}{run.error:9.0e}",
             flush=True,
         )
+        spent = (Figure(run.compute), Figure(run.cpu, digits=1))
+        sent = (Figure(run.between, digits=1), Figure(run.rounds, digits=0))
+        rows.append([f"{total:,}", *spent, *sent, Figure(run.memory)])
+    columns = ("rows", "seconds", "CPU seconds", "MB", "rounds", "GB a party")
+    evidence.table("growth", columns, rows)
 
 
 def main() -> None:
@@ -263,19 +279,23 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a minute or two")
     parser.add_argument("--million", action="store_true", help="also 1,000,000 rows")
     parser.add_argument("--only", choices=["paper", "slow", "growth"])
+    parser.add_argument("--save", action="store_true", help="into results/")
     arguments = parser.parse_args()
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
+    evidence = Evidence("exact", ("mpc",), {"load": load})
     print(f"{os.cpu_count()} processors, load averages before the run: {load}")
     settings = (PAPER[0], PAPER[7]) if arguments.quick else PAPER
     if arguments.only in {None, "paper"}:
-        print_paper(settings)
+        print_paper(settings, evidence)
     if arguments.only in {None, "slow"}:
         print_slow_network((PAPER[0], PAPER[7]))
     if arguments.only in {None, "growth"}:
         totals = [1_000, 10_000] if arguments.quick else [1_000, 10_000, 100_000]
-        print_growth([*totals, 1_000_000] if arguments.million else totals)
+        print_growth([*totals, 1_000_000] if arguments.million else totals, evidence)
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
     print(f"\nload averages after the run: {load}")
+    if arguments.save:
+        evidence.save()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -38,6 +38,7 @@ from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
+from evidence import Evidence, Figure
 
 SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb-oof", "cover-xgb")
 EPSILONS: Final = (1, 2, 5)
@@ -252,8 +253,10 @@ def row(first: str, values: Iterable[float], form: str) -> str:
     return f"  {first:32}" + "".join(f"{v:>11{form}}" for v in values)
 
 
-def report(epsilon: int, cells: dict[str, dict[str, FloatVector]]) -> None:
-    """Print errors x 1e4 of each data set, then the ratios."""
+def report(
+    epsilon: int, cells: dict[str, dict[str, FloatVector]]
+) -> Iterator[list[str | Figure]]:
+    """Print errors x 1e4 of each data set, then the ratios, which are returned."""
     print(f"\nepsilon = {epsilon}, mean absolute errors x 1e4")
     print("  " + " " * 32 + "".join(f"{m:>11}" for m in METRICS))
     for name, found in cells.items():
@@ -263,6 +266,7 @@ def report(epsilon: int, cells: dict[str, dict[str, FloatVector]]) -> None:
         logs = [np.log(found["arc"] / found[method]) for found in cells.values()]
         ratios = np.exp(np.mean(logs, axis=0))
         print(row(f"arc / {LABELS[method]}", ratios, ".2f"))
+        yield [f"{epsilon}", LABELS[method], *(Figure(float(r)) for r in ratios)]
         if method == "printed":
             met = all(
                 r <= GOALS.get(m, math.inf)
@@ -276,6 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--epsilons", type=int, nargs="+", default=EPSILONS)
+    parser.add_argument("--save", action="store_true", help="into results/")
     asked = parser.parse_args()
     seeds: int = asked.seeds
     needs(*SETS)
@@ -291,8 +296,18 @@ def main() -> None:
             f"  {name:14} {truth.labels.size:>7} clients; thinning moves "
             f"ROC by {moved[0] * 1e4:.2f}e-4, PR by {moved[1] * 1e4:.2f}e-4"
         )
+    evidence = Evidence(
+        "local",
+        ("data", "estimate", "metrics", "noise"),
+        {"seeds": seeds, "sets": SETS, "bins": ARC_BINS},
+    )
+    rows: list[list[str | Figure]] = []
     for epsilon in asked.epsilons:
-        report(epsilon, {n: bench.run(epsilon, seeds) for n, bench in benches.items()})
+        cells = {name: bench.run(epsilon, seeds) for name, bench in benches.items()}
+        rows += report(epsilon, cells)
+    evidence.table("ratios", ("epsilon", "arc over", *METRICS), rows)
+    if asked.save:
+        evidence.save()
     spent = [s for bench in benches.values() for s in bench.seconds]
     refused = sum(bench.refused for bench in benches.values())
     print(

@@ -5,7 +5,7 @@ round under distributed noise. CPU seconds are of all processes: on two cores no
 can be done in less than half of them. A first session, which compiles Python's modules,
 is not counted. With --bad-line every site is 100 ms away, on a line with stalls and resets.
 
-    python bench/waiting.py [--sessions 5] [--bad-line]
+    python bench/waiting.py [--sessions 5] [--bad-line] [--save]
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import numpy as np
 import sessions
 from bad_line import bad_line
 from discreet.transport.addresses import free_port
+from evidence import Evidence, Figure
 
 PHASES = (
     "loading the coordinator, and its checks",
@@ -43,12 +44,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=5)
     parser.add_argument("--bad-line", action="store_true")
+    parser.add_argument("--save", action="store_true", help="into results/")
     chosen = parser.parse_args()
     phases(chosen.bad_line)
     measured = [phases(chosen.bad_line) for _ in range(chosen.sessions)]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; best and median")
+    rows: list[list[str | Figure]] = []
     for name, seconds in zip(PHASES, zip(*measured, strict=True), strict=True):
-        print(f"{name:48} {min(seconds):6.2f} {statistics.median(seconds):6.2f}")
+        best, median = min(seconds), statistics.median(seconds)
+        rows.append([name, Figure(best), Figure(median)])
+        print(f"{name:48} {best:6.2f} {median:6.2f}")
+    if chosen.save:
+        evidence = Evidence(
+            "waiting_bad_line" if chosen.bad_line else "waiting",
+            ("cli", "secagg", "session", "transport"),
+            {"sessions": chosen.sessions, "load": os.getloadavg()[0]},
+        )
+        evidence.table("phases", ("seconds", "best", "median"), rows)
+        evidence.figure(
+            "whole", Figure(statistics.median([m[4] for m in measured]), digits=1)
+        )
+        evidence.save()
 
 
 def phases(bad: bool) -> list[float]:

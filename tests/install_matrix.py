@@ -94,6 +94,9 @@ class Environment:
         assert self.run("discreet", "--version").startswith("discreet ")
         assert "evaluate" in self.run("discreet", "--help")
         assert "--epsilon" in self.run("discreet", "evaluate", "--help")
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        (pasted,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+        assert "Claim: 1-DP" in self.run("python", "-c", pasted)
         self.run("python", "-c", ROWS)
         sites = ("north.csv", "south.csv", "east.csv")
         for model in MODELS:
