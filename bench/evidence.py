@@ -273,6 +273,7 @@ RUNS: Final[Mapping[str, tuple[str, str]]] = {
         "--of real made shared trained --repetitions 200 --noise exact 1 0.3 local label",
         "--of real --only affairs-logistic --repetitions 25 --noise 1 --sizes 2000",
     ),
+    "constants": ("", "--only _POWER --most 1 --repetitions 25"),
     "coverage": ("", "--repetitions 25 --noise 1 --areas 0.77 --sizes 2000"),
     "calibration_coverage": (
         "--seed 91 --repetitions 200",
