@@ -135,6 +135,9 @@ def _nearest(word: object, known: tuple[str, ...]) -> str | None:
     for synonym in (*_MEANT.get(plain, ()), SYNONYMS.get(plain.replace("-", "_"), "")):
         if synonym in by_case:
             return by_case[synonym]
+    for name, own in by_case.items():
+        if sorted(name) == sorted(plain):  # two letters changed places
+            return own
     near = get_close_matches(plain, by_case, 1, 0.6)
     return by_case[near[0]] if near else None
 

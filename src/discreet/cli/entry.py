@@ -27,6 +27,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from discreet.failures import EXIT_INTERRUPTED, exit_code, guard, sentence, tell
+from discreet.vocabulary import did_you_mean
 
 _CLICK: Final = TyperGroup.__mro__[1].__module__.rpartition(".")[0]
 """Newer typers carry a click of their own; its errors are not those of click."""
@@ -57,6 +58,8 @@ _KEYWORDS: Final = frozenset(
 _ASSIGNED: Final = re.compile(
     r"\b([a-z_]+)=('(?P<text>[^']*)'|\[[^\]]*\]|(?P<number>[\d.]*\d)|True)?"
 )
+_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)")
+"""How click refuses a value that is none of an option's."""
 _BARE: Final = re.compile(r"[\w.@-]+")
 """Values that a shell takes as they are."""
 _ERRORS: Final[Any] = import_module(f"{_CLICK}.exceptions")
@@ -80,6 +83,9 @@ def run(
     except _ERRORS.ClickException as err:
         from typer.rich_utils import rich_format_error  # noqa: PLC0415 - slow
 
+        if choice := _CHOICE.search(getattr(err, "message", "")):
+            known = re.findall(r"'([^']*)'", choice[2])
+            err.message += did_you_mean(choice[1], known)
         rich_format_error(err)
         sys.exit(err.exit_code)
     except typer.Abort:

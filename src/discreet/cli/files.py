@@ -122,7 +122,7 @@ class Rows(FileFormat, InDatabase):
         several = len(self.score) > 1
         if several and classes is None and not isinstance(statistic, Paired):
             raise InputError(
-                "the plan measures one score, and several --score were given"
+                "the plan measures one score, and several --score were given: give one"
             )
         self._check_weight(weighted=isinstance(statistic, Weighted))
         if (self.scores is None) == (self.counts is None):

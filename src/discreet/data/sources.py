@@ -276,7 +276,8 @@ def _frame(frame: Any, names: Names) -> pa.Table:
             arrow = pa.table(frame[[name]]).column(name)
             if not counted or names.format == PLAIN:
                 return arrow
-            return pa.array(declared_numbers(arrow, names.format, score=score))
+            cells = arrow.combine_chunks()
+            return pa.array(declared_numbers(cells, names.format, score=score))
         cells = np.empty(len(given), dtype=object)
         cells[:] = given.to_list()
         if counted:

@@ -103,7 +103,9 @@ class Workbook(RowSource):
         except DiscreetError:
             raise
         except Exception:  # noqa: BLE001 - a damaged archive raises any of many
-            raise self.names.problem("this is not a readable workbook") from None
+            raise self.names.problem(
+                "this is not a readable workbook: save it again in Excel, or as CSV UTF-8"
+            ) from None
         finally:
             if book is not None:
                 book.close()
