@@ -13,6 +13,13 @@ class InputError(DiscreetError, ValueError):
     """The caller's data or argument is wrong; nothing was counted or released."""
 
 
+class UnknownNameError(InputError, KeyError):
+    """There is nothing of this name; the sentence names the nearest one."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class PlanError(DiscreetError, ValueError):
     """The plan is malformed, or its parts do not fit together."""
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Generic, TypeVar, cast
 
 from discreet.errors import PlanError
+from discreet.vocabulary import did_you_mean
 
 T = TypeVar("T")
 
@@ -42,8 +43,9 @@ class Registry(Generic[T]):
         try:
             entry = self._entries[name]
         except (KeyError, TypeError):
+            near = did_you_mean(name, self._entries)
             known = ", ".join(self._entries)
-            raise PlanError(f"unknown {self.kind}; known are {known}") from None
+            raise PlanError(f"unknown {self.kind}{near}; known are {known}") from None
         if isinstance(entry, str):
             module, _, attribute = entry.partition(":")
             entry = cast("T", getattr(import_module(module), attribute))

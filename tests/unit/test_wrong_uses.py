@@ -1,4 +1,4 @@
-"""Forty wrong uses, each with its sentence; on the command line also with its exit code.
+"""A hundred wrong uses, each with its sentence; on the command line also with its exit code.
 
 A sentence says what is wrong and what to do, in the words of the entry point that was
 used. ``docs/wrong-uses.md`` has the sentences and the commands.
@@ -9,14 +9,18 @@ import re
 import subprocess
 import sys
 import warnings
+from datetime import date
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 
 import discreet
+from discreet.cli.main import _load
 from discreet.errors import DisclosureWarning, DiscreetError, IgnoredWarning
+from discreet.plan.file import dumps
 
 pytestmark = pytest.mark.long
 
@@ -49,6 +53,12 @@ def _read(**options):
 
 def _result():
     return _evaluate(privacy="distributed", epsilon=1)
+
+
+def _plan():
+    return discreet.recommend(
+        discreet.PublicFacts(3000, 0.3), discreet.DistributedDP(1)
+    )
 
 
 PYTHON = {
@@ -96,6 +106,52 @@ PYTHON = {
         privacy="distributed",
         epsilon=1,
     ),
+    "a misspelled keyword of evaluate": lambda: _read(lable="died"),
+    "a misspelled keyword of read": lambda: discreet.read(FRAME, lable="died"),
+    "a misspelled keyword of compare": lambda: discreet.compare([FRAME], pirvacy="x"),
+    "a misspelled keyword of run": lambda: discreet.run(
+        _plan(), [SITE], agregation="x"
+    ),
+    "a misspelled keyword of recommend": lambda: discreet.recommend(
+        discreet.PublicFacts(), discreet.SecureAggregation(), treshold=[0.5]
+    ),
+    "a misspelled keyword of Examples": lambda: discreet.Examples(S, Y, weigths=[1]),
+    "pandas' word for the delimiter": lambda: discreet.read("n.csv", sep=";"),
+    "scikit-learn's word for the positive label": lambda: _read(pos_label="yes"),
+    "eps for epsilon": lambda: discreet.DistributedDP(eps=1),
+    "a model without its epsilon": lambda: discreet.DistributedDP(delta=1e-6),
+    "two words for one keyword": lambda: _read(label="died", y_true="died"),
+    "two sites without a list": lambda: discreet.evaluate(SITE, SITE),
+    "both columns of predict_proba": lambda: discreet.Examples(
+        np.column_stack([1 - S, S]), Y
+    ),
+    "labels first, then scores": lambda: discreet.Examples(Y.astype(int), S),
+    "arrays of text with decimal commas": lambda: discreet.Examples(["0,8"], [1]),
+    "arrays of percents": lambda: discreet.Examples(100 * S, Y),
+    "arrays of words for labels": lambda: discreet.Examples(S, FRAME["died"]),
+    "scores that are missing": lambda: discreet.Examples([0.1, np.nan], [0, 1]),
+    "a frame with decimal commas": lambda: discreet.evaluate(
+        [FRAME.assign(y_score="0,8")]
+    ),
+    "a frame with percent signs": lambda: discreet.evaluate(
+        [FRAME.assign(y_score="80%")]
+    ),
+    "a delimiter of a frame": lambda: _read(delimiter=";"),
+    "a misspelled unit": lambda: discreet.DistributedDP(1, unit="exmaple"),
+    "patients as the unit": lambda: discreet.DistributedDP(1, unit="patient"),
+    "subjects without their most rows": lambda: discreet.DistributedDP(
+        1, unit="subject"
+    ),
+    "a misspelled mechanism": lambda: discreet.LabelDP(1, mechanism="respone"),
+    "a misspelled model": lambda: _evaluate(privacy="distribted", epsilon=1),
+    "a misspelled metric": lambda: _result().metrics["aucc"],
+    "an aim that is none": lambda: _result().threshold(recal=0.8),
+    "two aims of a threshold": lambda: _result().threshold(recall=0.8, precision=0.5),
+    "an aim without its value": lambda: _result().threshold("recall"),
+    "an aim in percent": lambda: _result().threshold(recall=80),
+    "a misspelled plot": lambda: _result().plot("calibraton"),
+    "a misspelled effect of sites": lambda: _evaluate(heterogeneity=["aucc"]),
+    "a misspelled column": lambda: _read(score="y_scor"),
 }
 PAGE = (Path(__file__).parents[2] / "docs" / "wrong-uses.md").read_text("utf-8")
 SENTENCES = dict(re.findall(r"^\| ([^`|]+) \| ([^|]+) \|$", PAGE, re.MULTILINE)[1:])
@@ -105,6 +161,41 @@ COMMANDS = {
         r"^\| `discreet (.+)` \(.+\) \| (\d) \| (.+) \|$", PAGE, re.MULTILINE
     )
 }
+
+
+def _as_hospitals_have_them(folder):
+    """Write files that need an option, or are none."""
+    rows = [f"{int(y)},{s:.4f}" for y, s in zip(Y[:200], S[:200], strict=True)]
+    plain = "\n".join(["y_true,y_score", *rows])
+    german = plain.replace(",", ";").replace(".", ",")
+    files = {
+        "german.csv": german.encode(),
+        "latin.csv": plain.replace("y_true", "größe,y_true").encode("latin-1"),
+        "utf16.csv": plain.encode("utf-16-le"),
+        "signs.csv": b"y_true,y_score\n1,83%\n0,12%",
+        "both.csv": b"y_true;y_score\n1;83,5%\n0;12%",
+        "grouped.csv": b"y_true;y_score\n1;1.200,5\n0;0",
+        "ragged.csv": plain.replace(".", ",").encode(),
+        "headerless.csv": "\n".join(rows).encode(),
+        "missing.csv": (plain + "\n1,\n").encode(),
+        "empty.csv": b"",
+        "workbook.csv": b"PK\x03\x04" + bytes(60),
+        "parquet.csv": b"PAR1" + bytes(60),
+        "old.xls": b"\xd0\xcf\x11\xe0",
+        "spss.sav": b"$FL2",
+        "broken.xlsx": b"PK\x03\x04" + bytes(60),
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    for name, score in (("sheets.xlsx", 0.5), ("dates.xlsx", date(2025, 5, 1))):
+        book = openpyxl.Workbook()
+        book.active.title = "Scores"
+        book.active.append(["y_true", "y_score"])
+        book.active.append([1, score])
+        if name == "sheets.xlsx":
+            book.create_sheet("Notes")
+        book.save(folder / name)
+
 
 DRIVER = """
 import contextlib, io, json, sys
@@ -128,6 +219,8 @@ def commands(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wrong")
     FRAME.to_csv(folder / "n.csv", index=False)
     (folder / "n.txt").write_text("y_true,y_score\n", encoding="utf-8")
+    (folder / "plan.toml").write_text(dumps(_plan()), encoding="utf-8")
+    _as_hospitals_have_them(folder)
     run = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-c", DRIVER, json.dumps(list(COMMANDS))],
         capture_output=True,
@@ -138,10 +231,10 @@ def commands(tmp_path_factory):
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def test_the_page_has_all_of_them_and_there_are_forty():
+def test_the_page_has_all_of_them_and_there_are_a_hundred():
     assert list(SENTENCES) == list(PYTHON)
     rows = len(re.findall(r"^\| [^-]", PAGE, re.MULTILINE)) - 2
-    assert len(PYTHON) + len(COMMANDS) == rows >= 40
+    assert len(PYTHON) + len(COMMANDS) == rows >= 100
 
 
 @pytest.mark.parametrize("name", PYTHON)
@@ -164,6 +257,18 @@ def test_a_wrong_use_of_the_command_line_gets_its_sentence_and_code(command, com
     assert ended == code
     assert "Traceback" not in said
     assert "=" not in words.replace("==", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [c for c in COMMANDS if c.split()[0] in ("evaluate", "compare", "preview")],
+)
+def test_a_sentence_names_no_option_that_its_command_lacks(command, commands):
+    verb, *rest = command.split()
+    known = {o for p in _load(verb).params for o in (*p.opts, *p.secondary_opts)}
+    planning = {"--max-weight", "--help"}  # of the plan that has to be made
+    advised = set(re.findall(r"--[a-z-]*[a-z]", commands[command][1])) - {*rest}
+    assert advised <= known | planning
 
 
 @pytest.mark.usefixtures("small_is_fine")

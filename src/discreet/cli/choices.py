@@ -31,6 +31,7 @@ from discreet.cli.main import documented
 from discreet.codec.parsing import exact
 from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
+from discreet.data.file_format import FileFormat
 from discreet.data.scores import ScoreRange
 from discreet.data.sources import read
 from discreet.errors import InputError
@@ -75,7 +76,7 @@ class ScoreOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoredRows(ScoreOptions):
+class ScoredRows(ScoreOptions, FileFormat):
     """In which columns labels and subjects are, and what the scores are."""
 
     label: LabelColumn = "y_true"
@@ -93,6 +94,7 @@ class ScoredRows(ScoreOptions):
             kind=self.kind.value,
             low=self.low,
             high=self.high,
+            **self.keywords(),
             **more,
         )
 

@@ -27,12 +27,15 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from discreet.failures import EXIT_INTERRUPTED, exit_code, guard, sentence, tell
+from discreet.vocabulary import did_you_mean
 
 _CLICK: Final = TyperGroup.__mro__[1].__module__.rpartition(".")[0]
 """Newer typers carry a click of their own; its errors are not those of click."""
 _SELDOM: Final = 100_000
 """Objects made between two searches for garbage, 700 by default: loading a command
 makes a hundred thousand and hardly any garbage."""
+SYNONYMS: Final = {"label": "--y-true", "score": "--y-score"}
+"""Options that have a second name: what scikit-learn's users write."""
 OPTION_NAMES: Final = {
     "classes": "class",
     "groups": "in-group",
@@ -46,13 +49,19 @@ _KEYWORDS: Final = frozenset(
         *OPTION_NAMES,
         *("score", "label", "positive", "subject", "group", "weight", "max_weight"),
         *("kind", "low", "high", "examples", "prevalence", "bins", "random_groups"),
+        *("delimiter", "decimal", "thousands", "encoding", "percent", "sheet"),
+        *("table", "where", "query"),
         *("max_examples_per_site", "min_survivors", "colluders", "privacy"),
         *("epsilon", "delta", "mechanism", "unit"),
     )
 )
 _ASSIGNED: Final = re.compile(
-    r"\b([a-z_]+)=('(?P<text>[^']*)'|\[[^\]]*\]|(?P<number>[\d.]*\d))?"
+    r"\b([a-z_]+)=('(?P<text>[^']*)'|\[[^\]]*\]|(?P<number>[\d.]*\d)|True)?"
 )
+_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)")
+"""How click refuses a value that is none of an option's."""
+_BARE: Final = re.compile(r"[\w.@-]+")
+"""Values that a shell takes as they are."""
 _ERRORS: Final[Any] = import_module(f"{_CLICK}.exceptions")
 _CORE: Final[Any] = import_module(f"{_CLICK}.core")
 
@@ -74,6 +83,9 @@ def run(
     except _ERRORS.ClickException as err:
         from typer.rich_utils import rich_format_error  # noqa: PLC0415 - slow
 
+        if choice := _CHOICE.search(getattr(err, "message", "")):
+            known = re.findall(r"'([^']*)'", choice[2])
+            err.message += did_you_mean(choice[1], known)
         rich_format_error(err)
         sys.exit(err.exit_code)
     except typer.Abort:
@@ -118,6 +130,8 @@ def in_options(sentence: str) -> str:
     'declare --kind logit, or more classes with --class'
     >>> in_options("privacy='distributed' needs epsilon=, for instance epsilon=1")
     '--privacy distributed needs --epsilon, for instance --epsilon 1'
+    >>> in_options("declare decimal=',' and percent=True")
+    'declare --decimal "," and --percent'
     """
     return _ASSIGNED.sub(_option, sentence)
 
@@ -128,4 +142,6 @@ def _option(match: re.Match[str]) -> str:
         return match.group(0)
     value = match.group("text") or match.group("number")
     option = f"--{OPTION_NAMES.get(word, word).replace('_', '-')}"
-    return f"{option} {value}" if value and word != "multiclass" else option
+    if not value or word == "multiclass":
+        return option
+    return f"{option} {value}" if _BARE.fullmatch(value) else f'{option} "{value}"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,8 +23,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
         list[str],
         typer.Argument(
-            help="One place a site: a Parquet or CSV file, a folder of Parquet files, "
-            "a DuckDB or SQLite file, or a database's address.",
+            help="One place a site: a Parquet, CSV, TSV or Excel file, a folder of "
+            "Parquet files, a DuckDB or SQLite file, or a database's address.",
             show_default=False,
         ),
     ],
@@ -95,12 +94,16 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
 
 def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
-        list[Path],
-        typer.Argument(help="One Parquet or CSV file a site.", show_default=False),
+        list[str],
+        typer.Argument(
+            help="One place a site: a file, a folder of Parquet files, or a database.",
+            show_default=False,
+        ),
     ],
     score: list[str],
     protection: choices.Protection,
     rows: choices.ScoredRows,
+    database: options.InDatabase,
     output: options.Output,
     name: list[str] | None = None,
     joint: Annotated[
@@ -129,8 +132,14 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     names = name or score
     if len(names) != 2:
         raise InputError("two models have two names: give --name twice or not at all")
+    sites = [
+        rows.read(path, score, **(asdict(database) if is_address(path) else {}))
+        for path in files
+    ]
+    for site in sites:
+        site.settled = frozenset({"classes"})
     result = compare_sites(
-        [rows.read(path, score) for path in files],
+        sites,
         privacy=protection.model(),
         form="joint" if joint else "marginals",
         examples=examples,

@@ -17,6 +17,7 @@ from discreet.codec.parsing import read_text
 from discreet.data.arrow_columns import Names
 from discreet.data.csv_file import CountsFile
 from discreet.data.examples import Examples
+from discreet.data.file_format import FileFormat
 from discreet.data.labels import LabelCode
 from discreet.data.sources import read
 from discreet.errors import InputError, PlanError
@@ -38,9 +39,12 @@ PlanFile: TypeAlias = Annotated[
     Path, typer.Argument(help="The plan, plan.toml.", show_default=False)
 ]
 ScoreColumns: TypeAlias = Annotated[
-    list[str], typer.Option(help="Column of scores; repeat for classes.")
+    list[str],
+    typer.Option("--score", "--y-score", help="Column of scores; repeat for classes."),
 ]
-LabelColumn: TypeAlias = Annotated[str, typer.Option(help="Column of true labels.")]
+LabelColumn: TypeAlias = Annotated[
+    str, typer.Option("--label", "--y-true", help="Column of true labels.")
+]
 PositiveLabel: TypeAlias = Annotated[
     str | None, typer.Option(help="The positive label, when labels are not 0/1.")
 ]
@@ -54,8 +58,8 @@ WeightColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column of how much a row counts, whole numbers.")
 ]
 PLACE: Final = typer.Argument(
-    help="The scored rows: a Parquet or CSV file, a folder of Parquet files, a DuckDB "
-    "or SQLite file, or a database's address.",
+    help="The scored rows: a Parquet, CSV, TSV or Excel file, a folder of Parquet files, "
+    "a DuckDB or SQLite file, or a database's address.",
     show_default=False,
 )
 
@@ -93,7 +97,7 @@ class InDatabase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows(InDatabase):
+class Rows(FileFormat, InDatabase):
     """Where a site's scored rows are, or counts that were made of them.
 
     Options:
@@ -118,12 +122,15 @@ class Rows(InDatabase):
         several = len(self.score) > 1
         if several and classes is None and not isinstance(statistic, Paired):
             raise InputError(
-                "the plan measures one score, and several --score were given"
+                "the plan measures one score, and several --score were given: give one"
             )
         self._check_weight(weighted=isinstance(statistic, Weighted))
         if (self.scores is None) == (self.counts is None):
             raise InputError("give the scored rows or --counts, and not both")
         if self.counts is not None:
+            if unused := self.given(*self.names()):
+                listed = " and ".join(f"{name}=" for name in unused)
+                raise InputError(f"leave out {listed}, which says nothing of --counts")
             title = self.counts.name
             names = Names(tuple(self.score), self.label, self.group, title=title)
             cuts = plan_cuts(plan, len(self.score))
@@ -150,7 +157,9 @@ class Rows(InDatabase):
             table=self.table,
             where=self.where,
             query=self.query,
+            **self.keywords(),
         )
+        found.settled = frozenset({"kind", "classes"})
         if sys.stderr.isatty():
             found.listener = _tell_pace
         return found

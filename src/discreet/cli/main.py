@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import discreet
-from discreet.cli.entry import OPTION_NAMES, run
+from discreet.cli.entry import OPTION_NAMES, SYNONYMS, run
 from discreet.errors import InputError
 
 _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
@@ -222,7 +222,9 @@ def _described(parameter: inspect.Parameter, *owners: Any) -> inspect.Parameter:
     text = next(filter(None, (documented(owner, name) for owner in owners)), "")
     # A flag that is off has no --no-flag beside it.
     own = OPTION_NAMES.get(name, name if parameter.default is False else "")
-    names = (f"--{own.replace('_', '-')}",) if own else ()
+    names: tuple[str, ...] = (f"--{own.replace('_', '-')}",) if own else ()
+    if name in SYNONYMS:
+        names = (f"--{name}", SYNONYMS[name])
     return parameter.replace(
         annotation=Annotated[kind, typer.Option(*names, help=text)]
     )

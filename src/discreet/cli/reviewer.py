@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
 
 from discreet.attack.reidentify import reidentify_auc
 from discreet.attack.top_scores import TOP, Guessed, guess_top_scores
-from discreet.cli.files import LabelColumn, PositiveLabel, read_plan
+from discreet.cli.files import InDatabase, LabelColumn, PositiveLabel, read_plan
 from discreet.cli.main import with_option_groups
 from discreet.codec.parsing import read_text
 from discreet.data.examples import Examples
+from discreet.data.file_format import FileFormat
 from discreet.data.sources import read
+from discreet.data.tables import is_address
 from discreet.errors import InputError, ReleaseError
 from discreet.report.verification import verify as verify_report
 
@@ -23,7 +25,7 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackedColumns:
+class AttackedColumns(FileFormat, InDatabase):
     """In which columns scores and labels are.
 
     Options:
@@ -36,13 +38,22 @@ class AttackedColumns:
 
     def read(self, file: Path) -> Examples:
         """Read rows; any score will do, since only their order matters."""
-        return read(
+        database: dict[str, Any] = {
+            "table": self.table,
+            "where": self.where,
+            "query": self.query,
+        }
+        rows = read(
             file,
             score=self.score,
             label=self.label,
             positive=self.positive,
             kind="logit",
+            **self.keywords(),
+            **(database if is_address(file) else {}),
         )
+        rows.settled = frozenset({"kind", "classes"})
+        return rows
 
 
 @app.callback()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,9 +19,14 @@ from numpy.typing import NDArray
 
 from discreet.data.batches import RawBatch
 from discreet.data.cells import canonical
+from discreet.data.file_format import PLAIN, FileFormat
 from discreet.errors import InputError
+from discreet.vocabulary import did_you_mean
 
-Convert: TypeAlias = Callable[[pa.Array], NDArray[Any]]
+Convert: TypeAlias = Callable[..., NDArray[Any]]
+"""Numbers of a column; ``score=False`` for weights, which are no percents."""
+_LISTED: Final = 24
+"""So many names of columns are listed in a message: tables may have hundreds."""
 _DATA: Final = re.compile(r"[-+]?[.,]?\d")
 """How a cell begins that may be data, not a name: a number or a date."""
 _TEXTS: Final = (
@@ -40,6 +46,8 @@ class Names:
     subject: str | None = None
     title: str = ""
     weight: str | None = None
+    format: FileFormat = PLAIN
+    """How numbers are written, where a column of them is text."""
 
     def all(self) -> list[str]:
         """Return every column that is read."""
@@ -64,9 +72,13 @@ class Names:
                 "the first row looks like data: the file needs a header with "
                 f"{', '.join(self.all())}"
             )
+        listed = ", ".join(columns[:_LISTED])
+        if len(columns) > _LISTED:
+            listed += f" and {len(columns) - _LISTED} more"
+        near = "" if len(missing) > 1 else did_you_mean(missing[0], columns)
         raise self.problem(
-            f"no column {', '.join(missing)} among {', '.join(columns)}; name the "
-            "columns with score= and label="
+            f"no column {', '.join(missing)} among {listed}{near}; name the columns "
+            "with score= and label="
         )
 
 
@@ -76,9 +88,11 @@ def plain_columns(
     """Take the named columns out of each batch; ``weight`` says how many a row is."""
     for batch in batches:
         try:
-            rows = taken(batch, names, _numbers)
+            rows = taken(batch, names, partial(declared_numbers, written=names.format))
             if weight is not None:
-                many = _numbers(batch.column(batch.schema.get_field_index(weight)))
+                many = _plain_numbers(
+                    batch.column(batch.schema.get_field_index(weight))
+                )
                 rows = replace(rows, weights=many.astype(np.int64))
             yield rows
         except (pa.ArrowException, UnicodeDecodeError):
@@ -91,22 +105,32 @@ def plain_columns(
 def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
     """Take the named columns out of a batch: numbers by a rule, the others as texts."""
 
-    def column(name: str | None, rule: Convert) -> Any:
+    def column(name: str | None, rule: Convert, **more: bool) -> Any:
         if name is None:
             return None
-        return rule(batch.column(batch.schema.get_field_index(name)))
+        return rule(batch.column(batch.schema.get_field_index(name)), **more)
 
     return RawBatch(
         tuple(column(name, numbers) for name in names.scores),
         column(names.label, _words),
         column(names.group, _words),
         column(names.subject, _words),
-        amounts=column(names.weight, numbers),
+        amounts=column(names.weight, numbers, score=False),
     )
 
 
-def _numbers(column: pa.Array) -> NDArray[Any]:
-    """Convert scores or weights; a null becomes NaN, text stays text."""
+def declared_numbers(
+    column: pa.Array, written: FileFormat, *, score: bool = True
+) -> NDArray[Any]:
+    """Convert scores or weights; a null becomes NaN, text stays text.
+
+    Where the format of numbers was declared, text is read by it.
+    """
+    values = _plain_numbers(column)
+    return values if written == PLAIN else written.numbers(values, score=score)
+
+
+def _plain_numbers(column: pa.Array) -> NDArray[Any]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
@@ -132,7 +156,7 @@ def _words(column: pa.Array) -> NDArray[Any]:
         column = column.dictionary_decode()
     kind = column.type
     if pa.types.is_floating(kind):
-        return _numbers(column)
+        return _plain_numbers(column)
     if not column.null_count and pa.types.is_integer(kind):
         return _buffer(column)
     if not column.null_count and pa.types.is_boolean(kind):

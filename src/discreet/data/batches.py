@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -126,6 +126,9 @@ RowReader: TypeAlias = Callable[[], Iterator[RawBatch]]
 
 class RowSource:
     """The rows of a site; subclasses say what more they can do than be read."""
+
+    options: ClassVar[frozenset[str]] = frozenset()
+    """Which keywords of ``FileFormat`` change how it is read: messages name these."""
 
     def __call__(self) -> Iterator[RawBatch]:
         """Read every row, from the first one on."""

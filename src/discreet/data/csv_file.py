@@ -1,4 +1,4 @@
-"""CSV files: a row is a line, every cell is text, and is read by itself.
+"""Text files of rows: a row is a line, every cell is text, and is read by itself.
 
 Arrow would guess a column's type from its cells, and one odd cell (``n.a.`` among
 weights) would turn a whole column into text: one person's cell would decide about
@@ -6,7 +6,7 @@ everybody's rows, and the noise that hides one row would not hide that. So colum
 as bytes, and a rule for one cell says what it is: a score or a weight is a number, or
 missing; labels, groups and subjects are texts (``data.cells``).
 
-A line with more or fewer cells than the header is a row of which everything is missing.
+The header says which delimiter the file has (``data.file_format``). A line with more or fewer cells than the header is a row of which everything is missing.
 A quote that its own line does not close would take the next rows in: such a line is read
 without its quotes, so a cell that holds line breaks is no cell. ``damage`` says how many
 lines there were, for the site's own checks.
@@ -16,37 +16,43 @@ A CSV file may also hold counts that somebody had an engine make (``CountsFile``
 
 from __future__ import annotations
 
-import gzip
 import io
-import math
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
-from discreet.arrays import FloatVector, IntVector
+from discreet.arrays import IntVector
 from discreet.data.arrow_columns import Names, taken
 from discreet.data.batches import RawBatch, RowSource
-from discreet.data.cells import number
 from discreet.data.edges import Cuts
+from discreet.data.file_format import (
+    PLAIN,
+    FileFormat,
+    OddCells,
+    TextBytes,
+    TextLayout,
+    ragged,
+    rewritten,
+)
 from discreet.data.pushdown import UNBOUNDED, RowLimit, weight_name
 from discreet.data.scores import ScoreRange
+from discreet.errors import InputError
 
 _BLOCK: Final = 2**22
 """Bytes that Arrow parses at a time."""
 _LONGEST: Final = _BLOCK // 2
 """A longer line is cut: Arrow refuses a file whose line does not fit into its blocks."""
-_QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
-_FIELD: Final = rb'(?:"[^"]*(?:""[^"]*)*"[^,"]*|[^",][^,]*|)'
-_CLOSED: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*[\r\n]*")
-"""A line that closes every quote it opens."""
+_QUOTE, _NEWLINE, _RETURN = b'"\n\r'
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _MOST: Final = 2**40
 """No table has more rows alike: sums of such counts are exact."""
 
@@ -59,22 +65,32 @@ class CsvFile(RowSource):
     names: Names
     more: tuple[str, ...] = ()
     """Columns that are read beside the named ones."""
+    format: FileFormat = PLAIN
     _damaged: int = field(default=0, init=False)
+
+    options: ClassVar[frozenset[str]] = frozenset(
+        {"delimiter", "decimal", "thousands", "encoding", "percent"}
+    )
+
+    @cached_property
+    def layout(self) -> TextLayout:
+        """What the header says; no row is read."""
+        with self._unreadable():
+            wanted = [*self.names.all(), *self.more]
+            return TextLayout.of(self.path, wanted, self.format)
 
     def header(self) -> list[str]:
         """Return the names of the columns; no row is read."""
-        with self._unreadable(), _Lines(self.path) as lines:
-            first = next((line for line in lines if line.strip()), b"")
-            # No thread that reads ahead: one that is still busy when the process ends,
-            # with an error about the columns, aborts it.
-            alone = pa.csv.ReadOptions(use_threads=False)
-            table = pa.csv.read_csv(pa.BufferReader(first), read_options=alone)
-            return list(table.column_names)
+        if not any(self.layout.columns):
+            raise self._no_header()
+        columns = list(self.layout.columns)
+        found = set(self.names.all()) <= set(columns)
+        return [name for name in columns if name] if found else columns
 
     def __call__(self) -> Iterator[RawBatch]:
         """Read all rows, from the first one on."""
         for batch in self.batches():
-            yield taken(batch, self.names, numbers)
+            yield taken(batch, self.names, self.format.texts)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read all rows as bytes; at last the lines that are no rows, all missing."""
@@ -86,59 +102,90 @@ class CsvFile(RowSource):
             yield pa.RecordBatch.from_arrays([empty] * len(wanted), names=wanted)
 
     def damage(self) -> str | None:
-        """Say which column is no UTF-8, or how many lines of the last pass were no rows."""
+        """Say which column is other text, how many lines are no rows, or scores no numbers."""
+        odd = OddCells(self.format, self.options)
         for batch in self.batches():
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
                 try:
                     column.cast(pa.string())
                 except pa.ArrowException:
-                    return f"column {name} is not UTF-8 text; save the file as UTF-8"
-        if not self._damaged:
-            return None
-        return (
-            f"{self._damaged} lines have more or fewer cells than the header: a CSV "
-            "file needs as many cells in every row, and a row is one line"
-        )
+                    return (
+                        f"column {name} is not UTF-8 text: declare the encoding that the "
+                        "file was saved in, such as encoding='latin-1'"
+                    )
+                if name in self.names.scores:
+                    lost = np.isnan(self.format.texts(column))
+                    odd.cells += int(np.count_nonzero(~lost))
+                    odd.add(column.filter(pa.array(lost)).to_pylist())
+        if self._damaged:
+            return ragged(self._damaged, self.layout.delimiter)
+        return odd.complaint()
 
     def _rows(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         def skipped(_: pa.csv.InvalidRow) -> str:
             self._damaged += 1
             return "skip"
 
+        layout = self.layout
+        places = [f"c{layout.columns.index(name)}" for name in wanted]
         with (
             self._unreadable(),
-            _Lines(self.path) as lines,
+            _Lines(self.path, layout) as lines,
             pa.csv.open_csv(
                 lines,
                 read_options=pa.csv.ReadOptions(block_size=_BLOCK),
-                parse_options=pa.csv.ParseOptions(invalid_row_handler=skipped),
+                parse_options=pa.csv.ParseOptions(
+                    delimiter=layout.delimiter, invalid_row_handler=skipped
+                ),
                 convert_options=pa.csv.ConvertOptions(
-                    include_columns=wanted,
-                    column_types=dict.fromkeys(wanted, pa.binary()),
+                    include_columns=places,
+                    column_types=dict.fromkeys(places, pa.binary()),
                     strings_can_be_null=True,
                 ),
             ) as reader,
         ):
-            yield from reader
+            for batch in reader:
+                yield pa.RecordBatch.from_arrays(batch.columns, names=wanted)
 
     @contextmanager
     def _unreadable(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
-            raise self.names.problem(
-                "this is not a readable CSV file: it needs UTF-8 text and a header"
-            ) from None
+        except InputError as err:
+            raise self.names.problem(str(err)) from None
+        except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError):
+            raise self._no_header() from None
+
+    def _no_header(self) -> InputError:
+        return self.names.problem(
+            "this is not a readable CSV file: it needs text and a header"
+        )
 
 
 class _Lines(io.RawIOBase):
-    """A file's bytes, with lines that close no quote or are too long made harmless."""
+    """A file's bytes, with lines that close no quote or are too long made harmless.
 
-    def __init__(self, path: Path) -> None:
-        zipped = path.suffix.lower() == ".gz"
-        self._file: Any = (gzip.open if zipped else open)(path, "rb")
-        self._rest = b""
-        self._ready = memoryview(b"")
+    The header is one of places, c0 and so on.
+    """
+
+    def __init__(self, path: Path, layout: TextLayout) -> None:
+        self._file = TextBytes(path, layout.encoding)
+        self._delimiter = layout.delimiter.encode()
+        self._rest = self._after(layout.lines)
+        header = rewritten(len(layout.columns), layout.delimiter)
+        self._ready = memoryview(header)
+
+    def _after(self, lines: int) -> bytes:
+        """Return what was read after so many lines."""
+        text, start = b"", 0
+        while block := self._file.read(_LONGEST // 2):
+            text += block
+            # A return at the very end may be half of a line's two-byte end.
+            while (end := _LINE_END.search(text, start)) and end.end() < len(text):
+                start, lines = end.end(), lines - 1
+                if not lines:
+                    return text[start:]
+        return b""
 
     def readable(self) -> bool:
         return True
@@ -167,12 +214,14 @@ class _Lines(io.RawIOBase):
         self._rest, text = text[end:], text[:end]
         if last and not text.endswith(b"\n"):
             text += b"\n"  # without it Arrow refuses a header without rows
-        if len(text) <= _LONGEST and (b'"' not in text or _in_pairs(text)):
+        apart = self._delimiter
+        if len(text) <= _LONGEST and (b'"' not in text or _in_pairs(text, apart[0])):
             return text
-        return b"".join(_mended(line) for line in text.splitlines(keepends=True))
+        lines = text.splitlines(keepends=True)
+        return b"".join(_mended(line, apart) for line in lines)
 
 
-def _in_pairs(text: bytes) -> bool:
+def _in_pairs(text: bytes, delimiter: int) -> bool:
     """Say whether quotes stand around whole cells alone, each pair in one line.
 
     The usual case at the speed of arrays; all else is checked line by line. The text is
@@ -186,29 +235,26 @@ def _in_pairs(text: bytes) -> bool:
     before = np.where(opens > 0, raw[opens - 1], _NEWLINE)
     ends = np.flatnonzero((raw == _NEWLINE) | (raw == _RETURN))
     return bool(
-        np.isin(before, (_COMMA, _NEWLINE, _RETURN)).all()
-        and np.isin(raw[closes + 1], (_COMMA, _NEWLINE, _RETURN)).all()
+        np.isin(before, (delimiter, _NEWLINE, _RETURN)).all()
+        and np.isin(raw[closes + 1], (delimiter, _NEWLINE, _RETURN)).all()
         and (np.searchsorted(ends, opens) == np.searchsorted(ends, closes)).all()
     )
 
 
-def _mended(line: bytes) -> bytes:
+@lru_cache(8)
+def _closed(delimiter: bytes) -> re.Pattern[bytes]:
+    """Return the pattern of a line that closes every quote it opens."""
+    d = re.escape(delimiter)
+    cell = rb'(?:"[^"]*(?:""[^"]*)*"[^%b"]*|[^"%b][^%b]*|)' % (d, d, d)
+    return re.compile(cell + rb"(?:" + d + cell + rb")*[\r\n]*")
+
+
+def _mended(line: bytes, delimiter: bytes) -> bytes:
     if len(line) > _LONGEST:
         line = line[:_LONGEST] + b"\n"
-    if b'"' in line and not _CLOSED.fullmatch(line):
+    if b'"' in line and not _closed(delimiter).fullmatch(line):
         return line.replace(b'"', b"")
     return line
-
-
-def numbers(column: pa.Array) -> FloatVector:
-    """Read each cell as a number, NaN where it is none."""
-    try:
-        text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-        values: FloatVector = text.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowException:
-        cells = column.to_pylist()
-        return np.array([math.nan if c is None else number(c) for c in cells])
-    return values
 
 
 @dataclass(eq=False)
@@ -294,8 +340,8 @@ class CountsFile(RowSource):
         self._wrong, self._beyond, file = 0, False, self._file
         left = self.bound.most if self.bound.kind == "client" else None
         for batch in file.batches():
-            rows = taken(batch, self.names, numbers)
-            given = numbers(batch.column(batch.schema.get_field_index(self.weight)))
+            rows = taken(batch, self.names, PLAIN.texts)
+            given = PLAIN.texts(batch.column(batch.schema.get_field_index(self.weight)))
             fits = (given >= 0) & (given <= _MOST) & (given == np.floor(given))
             self._wrong += int(np.count_nonzero(~fits))
             many: IntVector = np.where(fits, given, 0).astype(np.int64)

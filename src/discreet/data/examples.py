@@ -27,9 +27,11 @@ from discreet.data.batches import (
 )
 from discreet.data.cells import numbers, texts
 from discreet.data.edges import Cuts
+from discreet.data.file_format import PLAIN, OddCells
 from discreet.data.labels import Coder, LabelCode, codes_row_by_row
 from discreet.data.scores import ScoreKind, ScoreRange, floats
 from discreet.errors import InputError
+from discreet.vocabulary import understood
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -66,9 +68,10 @@ class Examples:
     >>> Examples([0.1, 1.8], [0, 1])
     Traceback (most recent call last):
         ...
-    discreet.errors.InputError: 1 of 2 scores are NaN or outside [0, 1]; ...
+    discreet.errors.InputError: 1 of 2 scores are outside [0, 1]; if they are ...
     """
 
+    @understood
     def __init__(  # noqa: PLR0913 - one keyword a column or declaration
         self,
         scores: ArrayLike,
@@ -91,6 +94,11 @@ class Examples:
                 f"scores must be a vector or a matrix, got {matrix.ndim}-d"
             )
         columns = (matrix,) if matrix.ndim == 1 else tuple(np.asfortranarray(matrix).T)
+        if check and classes is None and _is_predict_proba(matrix):
+            raise InputError(
+                "these are both columns of predict_proba, which add up to 1: give the "
+                "positive class alone, predict_proba(X)[:, 1]"
+            )
         y = _cells(labels, "labels")
         others: dict[str, Any] = {
             "groups": None if groups is None else _cells(groups, "groups"),
@@ -151,6 +159,8 @@ class Examples:
         self.columns, self.name = columns, name
         self.lenient = self.every_row = self.grouped = self.weighted = False
         self.set_aside = 0
+        self.settled: frozenset[str] = frozenset()
+        """Declarations that are not the caller's: no message advises to change one."""
         self._rows = None
         self.listener: Listener | None = None  # who is told how far a long pass is
 
@@ -300,34 +310,80 @@ class Examples:
 
     def _diagnosis(self) -> InputError:
         """Read everything once more and say how much is wrong, and what to do."""
-        rows = outside = nonnumeric = strange = 0
-        percents = self.scores.kind == "probability"
-        coder = Coder(self.label_code)
+        rows = outside = missing = nonnumeric = strange = 0
+        percents, bits, shares = self.scores.kind == "probability", True, True
+        coder, odd = Coder(self.label_code), OddCells(PLAIN, self._source.options)
         cuts = [Cuts.within(self.scores)] * self.columns
         for raw in (raw for part in self._sources(cuts) for raw in part()):
             weights = np.ones(len(raw.labels)) if raw.weights is None else raw.weights
             rows += int(weights.sum())
             strange += int(weights[coder.unknown(raw.labels)].sum())
+            labels = numbers(raw.labels)
+            shares = shares and bool(((labels >= 0) & (labels <= 1)).all())
             for column in raw.scores:
                 scores = floats(column)
                 if scores is None:
                     nonnumeric += column.size
-                else:
-                    outside += int(weights[~self.scores.inside(scores)].sum())
-                    percents = percents and not ((scores < 0) | (scores > 100)).any()
-        damage = self._source.damage()
-        if damage is not None:
-            problem = damage
-        elif nonnumeric:
-            problem = "scores are text or other objects; give numbers"
-        elif outside:
+                    odd.add(column.tolist())
+                    continue
+                lost = np.isnan(scores)
+                missing += int(weights[lost].sum())
+                outside += int(weights[~self.scores.inside(scores) & ~lost].sum())
+                percents = percents and not ((scores < 0) | (scores > 100)).any()
+                bits = bits and bool(((scores == 0) | (scores == 1)).all())
+        problem = self._source.damage()
+        if problem is None and nonnumeric:
+            problem = odd.complaint() if odd.needs else None
+            problem = problem or "scores are text or other objects; give numbers"
+        elif problem is None and (outside or missing):
+            problem = self._range_problem(outside, missing, rows, percents=percents)
+        elif problem is None and strange and bits and shares:
             problem = (
-                f"{outside} of {rows * self.columns} scores are NaN or outside "
-                f"{self.scores}; {_range_remedy(self.scores, percents=percents)}"
+                "scores and labels are swapped: the scores are all 0 or 1, and the labels "
+                "fractions; scores come first, then labels"
+            )
+        elif problem is None:
+            problem = coder.complaint(strange, rows, self.settled)
+        return InputError(f"{self.name}: {problem}" if self.name else problem)
+
+    def _range_problem(
+        self, outside: int, missing: int, rows: int, *, percents: bool
+    ) -> str:
+        """Say how many scores are missing or outside their range, and what to do."""
+        every = rows * self.columns
+        if not outside:
+            return (
+                f"{missing} of {every} scores are missing or no number; leave out these "
+                "rows"
+            )
+        problem = f"{outside} of {every} scores are outside {self.scores}"
+        if missing:
+            problem += f", and {missing} are missing or no number"
+        remedies = []
+        if percents:
+            divide = "divide them by 100"
+            if "percent" in self._source.options:
+                divide = "declare percent=True"
+            remedies.append(f"if they are percents, {divide}")
+        if "kind" in self.settled:
+            remedies.append(
+                f"here they are of kind {self.scores.kind}: convert them, or agree on "
+                "another plan"
+            )
+        elif self.scores.kind == "probability":
+            remedies.append(
+                "if they are no probabilities, declare kind='logit' or kind='other'"
             )
         else:
-            problem = coder.complaint(strange, rows)
-        return InputError(f"{self.name}: {problem}" if self.name else problem)
+            remedies.append("declare the range they have with low= and high=")
+        return f"{problem}; {'; '.join(remedies)}"
+
+
+def _is_predict_proba(matrix: NDArray[Any]) -> bool:
+    """Say whether a matrix is scikit-learn's of two classes: rows that add up to 1."""
+    if matrix.ndim != 2 or matrix.shape[1] != 2 or matrix.dtype.kind != "f":
+        return False
+    return bool(len(matrix) and np.allclose(matrix.sum(axis=1), 1, rtol=0, atol=1e-5))
 
 
 def _plain_array(values: ArrayLike, what: str) -> NDArray[Any]:
@@ -382,15 +438,3 @@ class _Seen:
     coder: Coder
     rows: int = 0
     aside: int = 0
-
-
-def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:
-    declare = {
-        "probability": ", or declare kind='logit' or kind='other'",
-        "other": ", or declare the range they have",
-        "logit": "",
-    }
-    remedy = f"drop what is missing or no number{declare[scores.kind]}"
-    if not percents:
-        return remedy
-    return f"all lie in [0, 100]: if they are percents, divide them by 100; {remedy}"

@@ -74,25 +74,36 @@ class Coder:
         self.encode(labels)  # notices a third label
         return ~codes_row_by_row(labels, self._code)[1]
 
-    def complaint(self, strange: int, rows: int) -> str:
-        """Say what is wrong with the labels."""
+    def complaint(
+        self, strange: int, rows: int, settled: frozenset[str] = frozenset()
+    ) -> str:
+        """Say what is wrong with the labels; what is settled is not the caller's."""
         if self._too_many and not self._met:
             return (
                 "no label equals the one that positive= names; check its spelling, "
                 "capitals and kind"
             )
         if self._too_many:
-            return (
-                "labels take more than two values; declare a multi-class problem "
-                "with classes="
-            )
+            remedy = "declare a multi-class problem with classes="
+            if "classes" in settled:
+                remedy = (
+                    "keep the rows of two of them, or write one label for the others"
+                )
+            return f"labels take more than two values; {remedy}"
         if self._code.classes is not None:
             return f"{strange} of {rows} labels are missing or not one of the classes"
         if self._code.positive is not None:
-            return f"{strange} of {rows} labels are missing"
+            return f"{strange} of {rows} labels are missing; leave out these rows"
+        remedies = [
+            "write 0 and 1"
+            if "positive" in settled
+            else "name the positive label with positive=, such as positive='yes'"
+        ]
+        if "classes" not in settled:
+            remedies.append("more classes with classes=")
         return (
-            f"{strange} of {rows} labels are missing or other than 0 and 1; name "
-            "the positive label with positive=, or more classes with classes="
+            f"{strange} of {rows} labels are missing or other than 0 and 1; "
+            f"{', or '.join(remedies)}"
         )
 
     def _codes_of_two(self, labels: NDArray[Any], positive: str) -> CodeVector | None:

@@ -13,16 +13,16 @@ of Delta is read by its own library; other lakes, and parts of a table, are refu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from discreet.data.arrow_columns import Names, plain_columns
+from discreet.data.arrow_columns import Names, declared_numbers, plain_columns
 from discreet.data.batches import (
     BATCH_ROWS,
     PART_ROWS,
@@ -31,14 +31,17 @@ from discreet.data.batches import (
     RowReader,
     RowSource,
 )
-from discreet.data.cells import numbers, texts
+from discreet.data.cells import texts
 from discreet.data.csv_file import CsvFile
 from discreet.data.examples import Examples
+from discreet.data.file_format import PLAIN, FileFormat, OddCells
 from discreet.data.labels import LabelCode
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.data.tables import TableSource, connected, is_address, spark_table
+from discreet.data.workbook import Workbook
 from discreet.errors import InputError
 from discreet.optional import load
+from discreet.vocabulary import understood
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -50,6 +53,21 @@ _PAGE: Final = 2**16
 was read is still in the processor's cache when it is decoded."""
 _BROKEN: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
 """What Arrow raises at a file that is damaged, or none of its own."""
+_NUMBERS: Final = frozenset({"decimal", "thousands", "percent"})
+"""What can be declared of numbers wherever a column may be text."""
+_ELSEWHERE: Final = {
+    ".xls": "this is a workbook of Excel 97",
+    ".xlsb": "this is a binary workbook",
+    ".ods": "this is a workbook of LibreOffice",
+    ".sas7bdat": "this is a file of SAS",
+    ".sav": "this is a file of SPSS",
+    ".dta": "this is a file of Stata",
+    ".rds": "this is a file of R",
+    ".rdata": "this is a file of R",
+    ".json": "this is a file of JSON",
+    ".zip": "this is an archive; unpack it, or",
+}
+"""Files of rows that people have and that are not read."""
 _DELTA: Final = "_delta_log"
 _LAKES: Final = {
     "Delta": _DELTA,
@@ -59,6 +77,7 @@ _LAKES: Final = {
 """How a folder shows that its files alone are not the table."""
 
 
+@understood
 def read(  # noqa: PLR0913 - one keyword a column or declaration
     source: Any,
     *,
@@ -76,6 +95,12 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     table: str | None = None,
     where: str | None = None,
     query: str | None = None,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+    encoding: str | None = None,
+    percent: bool = False,
+    sheet: str | None = None,
 ) -> Examples:
     """Read one site's examples from files, Arrow, frames or a database.
 
@@ -83,8 +108,8 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     the engine was seen to give the counts that the rows would give.
 
     Args:
-        source: a path ending in .parquet, .pq, .csv or .csv.gz; a folder of Parquet
-            files; an Arrow table or dataset; a pandas or polars frame, lazy or not;
+        source: a path ending in .parquet, .pq, .csv, .tsv (each also .gz) or .xlsx; a
+            folder of Parquet files; an Arrow table or dataset; a pandas or polars frame, lazy or not;
             an Ibis table or query; a Spark DataFrame; a DuckDB or SQLite file; or a
             database's address, such as ``postgres://host/database``.
         label: the column of true labels.
@@ -102,13 +127,33 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         table: the table of a database.
         where: which of its rows, in the engine's SQL.
         query: a SELECT in the engine's SQL, instead of a table.
+        delimiter: what is between two cells of a text file, such as ``;`` or ``tab``; by
+            default what the header has.
+        decimal: what is before the decimals of a number: ``.`` or ``,``.
+        thousands: what groups the digits of large numbers, such as ``.`` or a space.
+        encoding: how letters are written, such as ``latin-1``, ``cp1252`` or ``utf-16``;
+            by default as the file's byte order mark says, else UTF-8.
+        percent: scores are percents: 12 and 12% are read as 0.12.
+        sheet: the sheet of a workbook, where it has several.
+
+    How a file writes numbers is declared and never taken from its rows, since one row
+    must not decide how the others are read.
     """
     if group is not None and not isinstance(group, str):
         raise InputError("group= names one column: join several columns into one first")
     scores = (score,) if isinstance(score, str) else tuple(score)
-    names = Names(scores, label, group, subject, name or "", weight)
+    written = FileFormat(
+        delimiter=delimiter,
+        decimal=decimal,
+        thousands=thousands,
+        encoding=encoding,
+        percent=percent,
+        sheet=sheet,
+    )
+    names = Names(scores, label, group, subject, name or "", weight, written)
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
+        _check_format(names, frozenset(), "a database's table: convert it in query=")
         rows: RowSource = TableSource(
             connected(source, table=table, where=where, query=query), names
         )
@@ -132,19 +177,22 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
 
 def _source(source: Any, names: Names) -> RowSource:
     package = _package(source)
-    if package == "ibis":
-        return TableSource(source, names)
-    if package == "pyspark":
-        return TableSource(spark_table(source), names)
+    if package in ("ibis", "pyspark"):
+        _check_format(names, frozenset(), "an engine's table: convert it there")
+        return TableSource(source if package == "ibis" else spark_table(source), names)
     if isinstance(source, str | Path):
         return _file(Path(source), names)
+    _check_format(names, _NUMBERS, "a frame")
     if hasattr(source, "get_fragments"):
         return DatasetSource(source, names)
     if package == "polars" and hasattr(source, "collect_batches"):
         return _lazy(source, names)
     table = _as_table(source, names)
     names.check(table.column_names)
-    return ArrowTable(table.select(names.all()), names)
+    if package not in ("pandas", "polars"):
+        return ArrowTable(table.select(names.all()), names)
+    objects = _object_scores(source, names)
+    return ArrowTable(table, replace(names, format=PLAIN), objects, names.format)
 
 
 def _package(source: object) -> str:
@@ -152,22 +200,47 @@ def _package(source: object) -> str:
     return type(source).__module__.partition(".")[0]
 
 
+def _check_format(names: Names, known: frozenset[str], what: str) -> None:
+    """Refuse what was declared of a source and would change nothing."""
+    other = names.format.given(*(n for n in FileFormat.names() if n not in known))
+    if other:
+        raise names.problem(
+            f"leave out {' and '.join(f'{n}=' for n in other)}, which says nothing of "
+            f"{what}"
+        )
+
+
 def _file(path: Path, names: Names) -> RowSource:
     if path.is_dir():
+        _check_format(names, _NUMBERS, "a folder of Parquet files")
         return _parquet_folder(path, names)
     if not path.is_file():
         raise names.problem("no such file")
     match [suffix.lower() for suffix in path.suffixes]:
         case [*_, ".parquet" | ".pq"]:
+            _check_format(names, _NUMBERS, "a Parquet file")
             return ParquetFile(path, names)
-        case [*_, ".csv"] | [*_, ".csv", ".gz"]:
-            file = CsvFile(path, names)
-            names.check(file.header())
-            return file
+        case [*_, ".xlsx" | ".xlsm"]:
+            _check_format(names, Workbook.options, "a workbook")
+            return Workbook(path, names)
+        case [*_, suffix] if instead := _ELSEWHERE.get(suffix):
+            raise names.problem(f"{instead}: save it as .csv or .parquet")
+        case [*_, ".csv" | ".tsv"] | [*_, ".csv" | ".tsv", ".gz"]:
+            return _text_file(path, names)
+        case _ if names.format.delimiter is not None:
+            return _text_file(path, names)
         case _:
             raise names.problem(
-                "the file's name must end in .parquet, .pq, .csv or .csv.gz"
+                "the file's name must end in .parquet, .pq, .csv, .tsv, .csv.gz, .tsv.gz "
+                "or .xlsx; declare delimiter= to read another file of text"
             )
+
+
+def _text_file(path: Path, names: Names) -> RowSource:
+    _check_format(names, CsvFile.options, "a text file")
+    file = CsvFile(path, names, format=names.format)
+    names.check(file.header())
+    return file
 
 
 def _as_table(source: Any, names: Names) -> pa.Table:
@@ -189,7 +262,7 @@ def _as_table(source: Any, names: Names) -> pa.Table:
 
 
 def _frame(frame: Any, names: Names) -> pa.Table:
-    """Take the named columns of a frame, each by itself.
+    """Take the named columns of a frame, each by itself, numbers as they are declared.
 
     A column of objects may hold text and numbers side by side, which Arrow would refuse
     or turn into one type: its cells are taken one by one.
@@ -197,16 +270,27 @@ def _frame(frame: Any, names: Names) -> pa.Table:
     names.check([str(name) for name in frame.columns])
 
     def column(name: str) -> pa.Array:
-        given = frame[name]
+        given, score = frame[name], name in names.scores
+        counted = score or name == names.weight
         if str(given.dtype) not in ("object", "Object", "Int128"):
-            return pa.table(frame[[name]]).column(name)
+            arrow = pa.table(frame[[name]]).column(name)
+            if not counted or names.format == PLAIN:
+                return arrow
+            cells = arrow.combine_chunks()
+            return pa.array(declared_numbers(cells, names.format, score=score))
         cells = np.empty(len(given), dtype=object)
         cells[:] = given.to_list()
-        if name in names.scores or name == names.weight:
-            return pa.array(numbers(cells), pa.float64())
+        if counted:
+            return pa.array(names.format.numbers(cells, score=score), pa.float64())
         return pa.array(texts(cells).tolist(), pa.string())
 
     return pa.table({name: column(name) for name in names.all()})
+
+
+def _object_scores(frame: Any, names: Names) -> dict[str, Any]:
+    """Return the score columns of a frame that hold objects: text, mostly."""
+    columns = {name: frame[name] for name in names.scores}
+    return {n: c for n, c in columns.items() if str(c.dtype) in ("object", "Object")}
 
 
 def _lazy(frame: Any, names: Names) -> RowSource:
@@ -227,6 +311,19 @@ class ArrowTable(RowSource):
 
     table: pa.Table
     names: Names
+    texts: Mapping[str, Any] = field(default_factory=dict)
+    """Columns of scores that were objects in a frame, as they were."""
+    written: FileFormat = PLAIN
+    """How they were written."""
+
+    options: ClassVar[frozenset[str]] = _NUMBERS
+
+    def damage(self) -> str | None:
+        """Say how many scores of a column of objects are no numbers."""
+        odd = OddCells(self.written, self.options)
+        for column in self.texts.values():
+            odd.add(column.to_list())
+        return odd.complaint()
 
     def parts(self) -> Sequence[RowReader]:
         """Return parts of a million rows."""
@@ -243,6 +340,8 @@ class ParquetFile(RowSource):
 
     path: Path
     names: Names
+
+    options: ClassVar[frozenset[str]] = _NUMBERS
 
     def __post_init__(self) -> None:
         try:
@@ -396,6 +495,8 @@ class DatasetSource(RowSource):
     folder: bool = False
     """Whether the names of folders are columns, and every file has all the others. Else
     a dataset's own rules hold: a column that a file lacks is null there."""
+
+    options: ClassVar[frozenset[str]] = _NUMBERS
 
     def __post_init__(self) -> None:
         self.names.check(self.dataset.schema.names)

@@ -25,14 +25,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, UnknownNameError
 from discreet.estimate.estimate import Binning, Estimate
 from discreet.estimate.fit import AnyFit, Fit, Other, ScalarFit
 from discreet.estimate.slopes import Slopes, noise_sd, numeric_slopes, sampling_sd
 from discreet.metrics.influence import least_sums
 from discreet.metrics.measure import Measure
-from discreet.metrics.table import METRICS, MetricRow
+from discreet.metrics.table import METRICS, RATES, MetricRow
 from discreet.statistic.observed import NoisyHistogram
+from discreet.vocabulary import did_you_mean, metric_name
 
 FEWEST_EXAMPLES: Final = 50
 """Below so many examples of a class, or noise scales of them, an area is unsure."""
@@ -48,7 +49,7 @@ class Measured(Mapping[str, Estimate]):
     """Estimates by name that are computed when they are first used.
 
     As with ``defaultdict``, iterating and ``in`` know what was ``listed``, and looking
-    up a further name that is ``known`` computes it.
+    up a further name that is ``known``, or a synonym of one, computes it.
 
     >>> lazy = Measured(["a"], lambda n: Estimate.undefined(n), known=["a", "b"])
     >>> list(lazy), lazy["b"].value, "b" in lazy
@@ -67,9 +68,13 @@ class Measured(Mapping[str, Estimate]):
         self._compute = compute
         self._found: dict[str, Estimate] = {}
 
-    def __getitem__(self, name: str) -> Estimate:
+    def __getitem__(self, word: str) -> Estimate:
+        name = word if word in self._known else metric_name(str(word))
         if name not in self._known:
-            raise KeyError(name)
+            near = did_you_mean(name, self._known)
+            raise UnknownNameError(
+                f"there is no measure of this name{near or '; see docs/measures.md'}"
+            )
         if name not in self._found:
             self._found[name] = self._compute(name)
         return self._found[name]
@@ -107,20 +112,29 @@ def tidy(
     }
 
 
-def measures(fit: AnyFit, names: Iterable[str]) -> Mapping[str, Estimate]:
+def measures(
+    fit: AnyFit,
+    names: Iterable[str],
+    rate: Callable[[str], Estimate] | None = None,
+) -> Mapping[str, Estimate]:
     """Return metrics by name, in the table's order, each computed when it is first used.
 
     Iterating gives the names asked for. Every other row of the table can be looked
-    up too: it follows from the same release and spends nothing more.
+    up too: it follows from the same release and spends nothing more. ``rate`` looks up
+    the measures at a threshold.
     """
     wanted = set(names)
     if isinstance(fit, ScalarFit):
         return {n: fit.given[n] for n in METRICS if n in wanted & set(fit.given)}
-    return Measured(
-        (n for n in METRICS if n in wanted),
-        lambda n: measure(METRICS[n], fit),
-        known=METRICS,
-    )
+
+    def computed(name: str) -> Estimate:
+        if rate is not None and name not in METRICS:
+            return rate(name)
+        return measure(METRICS[name], fit)
+
+    listed = (n for n in METRICS if n in wanted)
+    known = METRICS if rate is None else (*METRICS, *RATES)
+    return Measured(listed, computed, known=known)
 
 
 def measure(row: MetricRow[Measure], fit: Fit) -> Estimate:

@@ -19,6 +19,7 @@ the very data that judge it: the result says so.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -40,10 +41,21 @@ from discreet.metrics.thresholds import (
     cut_of,
     share_shape,
 )
+from discreet.vocabulary import did_you_mean, metric_name
 
 AimKind: TypeAlias = Literal[
     "sensitivity", "specificity", "precision", "alert_rate", "youden", "cost_ratio"
 ]
+_KINDS: Final[dict[str, AimKind]] = {
+    "recall": "sensitivity",
+    "specificity": "specificity",
+    "precision": "precision",
+    "alert_rate": "alert_rate",
+    "youden": "youden",
+    "cost_ratio": "cost_ratio",
+}
+"""Aims by the names of their rows."""
+_AIMS: Final = "recall=, specificity=, precision=, alert_rate=, cost_ratio= or 'youden'"
 _ROWS: Final = {"sensitivity": "recall"}
 """Where an aim's name is not that of its row."""
 _Z: Final = 1.959963984540054
@@ -65,18 +77,27 @@ class Aim:
             raise InputError(f"the aim of {self.kind} lies strictly between 0 and 1")
 
     @classmethod
-    def of(cls, *, youden: bool, **targets: float | None) -> Self:
-        """Take the one aim that was given."""
-        given = {k: v for k, v in targets.items() if v is not None}
-        if len(given) + youden != 1:
+    def of(cls, aim: str | None, targets: Mapping[str, float]) -> Self:
+        """Take the one aim that was given: the name of a gain, or a rate to reach."""
+        given: dict[str, float] = {} if aim is None else {aim: True}
+        given |= {
+            word: value
+            for word, value in targets.items()
+            if value or (value == 0.0 and not isinstance(value, bool))
+        }
+        if len(given) != 1:
+            raise InputError(f"a threshold has one aim: give one of {_AIMS}")
+        ((word, value),) = given.items()
+        name = metric_name(word)
+        kind = _KINDS.get(name)
+        if kind is None:
+            near = did_you_mean(name, _KINDS)
             raise InputError(
-                f"a threshold has one aim: give one of {', '.join(targets)} or "
-                "youden=True"
+                f"a threshold has no such aim{near or f'; give one of {_AIMS}'}"
             )
-        if youden:
-            return cls("youden", 1.0)
-        ((kind, target),) = given.items()
-        return cls(kind, target)  # type: ignore[arg-type]
+        if kind != "youden" and value is True:
+            raise InputError(f"an aim is a number to reach: give {name}=0.8")
+        return cls(kind, 1.0 if kind == "youden" else value)
 
     @property
     def best(self) -> bool:

@@ -37,6 +37,7 @@ from discreet.metrics.influence import least_sums, rate_influence
 from discreet.metrics.measure import LOGARITHMIC, Rate, Share
 from discreet.metrics.table import RATES, MetricRow
 from discreet.statistic.observed import NoisyHistogram
+from discreet.vocabulary import did_you_mean
 
 FEWEST_TRIALS: Final = 20
 """Below so many counted examples a rate is unsure."""
@@ -251,7 +252,8 @@ def share_shape(
 class AtThreshold:
     """Every rate and the confusion counts when ``score >= threshold`` is positive.
 
-    They are attributes too: ``at.recall``, ``at.true_positives``.
+    They are attributes too, by any name that people use: ``at.recall`` is
+    ``at.sensitivity``; ``at.true_positives``.
     """
 
     threshold: float
@@ -261,9 +263,13 @@ class AtThreshold:
         return self.estimates[name]
 
     def __getattr__(self, name: str) -> Estimate:
-        if name.startswith("_") or name not in self.estimates:
-            raise AttributeError(f"there is no {name} at a threshold")
-        return self.estimates[name]
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self.estimates[name]
+        except KeyError:
+            near = did_you_mean(name, self.estimates)
+            raise AttributeError(f"there is no {name} at a threshold{near}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -29,6 +29,7 @@ from discreet.privacy.unit import LABEL, Unit
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.rank_sums import RANK_MECHANISMS, RankAggregation, RankSums
+from discreet.vocabulary import did_you_mean
 
 CurveMechanism: TypeAlias = Literal["response", "binned", "curves"]
 CURVE_MECHANISMS: Final[tuple[CurveMechanism, ...]] = get_args(CurveMechanism)
@@ -66,7 +67,8 @@ class LabelDP(PrivacyModel):
         object.__setattr__(self, "delta", exact(self.delta, name="delta"))
         known = (*RANK_MECHANISMS, *CURVE_MECHANISMS)
         if self.mechanism not in known:
-            raise PlanError(f"a label mechanism is one of {', '.join(known)}")
+            near = did_you_mean(self.mechanism, known)
+            raise PlanError(f"a label mechanism is one of {', '.join(known)}{near}")
         if self.delta and self.mechanism in CURVE_MECHANISMS:
             raise PlanError(
                 f"the label mechanism {self.mechanism} keeps pure DP: omit delta"

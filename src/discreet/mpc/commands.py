@@ -11,8 +11,9 @@ from typing import Annotated, Final
 
 import typer
 
-from discreet.data.examples import Examples
+from discreet.data.file_format import FileFormat
 from discreet.data.sources import read
+from discreet.data.tables import is_address
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError, PlanError
 from discreet.mpc.clients import Owner, collect, costs, revealed_areas, send_packages
@@ -51,6 +52,25 @@ Timeout = Annotated[
     float,
     typer.Option(min=1.0, help="Seconds without a sign of life that end the session."),
 ]
+Score = Annotated[str, typer.Option("--score", "--y-score", help="Column of scores.")]
+Label = Annotated[
+    str, typer.Option("--label", "--y-true", help="Column of true labels.")
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(help="Between two cells of a text file; else the header's."),
+]
+Decimal = Annotated[str, typer.Option(help="Before the decimals: '.' or ','.")]
+Thousands = Annotated[
+    str | None, typer.Option(help="What groups the digits of large numbers.")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="How letters are written, such as latin-1.")
+]
+Percent = Annotated[bool, typer.Option("--percent", help="Scores are percents.")]
+Sheet = Annotated[str | None, typer.Option(help="The sheet of a workbook.")]
+_SETTLED: Final = frozenset({"kind", "classes"})
+"""What a session says of all owners' rows."""
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress.")]
 
 
@@ -193,11 +213,17 @@ def owner(  # noqa: PLR0913, PLR0917 - one option a choice
         Path | None,
         typer.Option(help="The ledger; by default beside the policy."),
     ] = None,
-    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
-    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
+    score: Score = "y_score",
+    label: Label = "y_true",
     positive: Annotated[
         str | None, typer.Option(help="The positive label, when not 0/1.")
     ] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    percent: Percent = False,
+    sheet: Sheet = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     quiet: Quiet = False,
 ) -> None:
@@ -211,18 +237,27 @@ def owner(  # noqa: PLR0913, PLR0917 - one option a choice
     identity = MemberIdentity.within(certificates, name)
     rules = policyfile.load(policy)
 
-    def rows() -> Examples:
-        return read(
-            data,
-            score=score,
-            label=label,
-            positive=positive,
-            kind=terms.plan.facts.scores.kind,
-        )
+    if is_address(data):
+        raise InputError("exact areas are of a file of rows: export the table first")
+    # The header is read now, before anything is charged; rows are read after it.
+    examples = read(
+        data,
+        score=score,
+        label=label,
+        positive=positive,
+        kind=terms.plan.facts.scores.kind,
+        delimiter=delimiter,
+        decimal=decimal,
+        thousands=thousands,
+        encoding=encoding,
+        percent=percent,
+        sheet=sheet,
+    )
+    examples.settled = _SETTLED
 
     path = ledger or policy.with_name("ledger.sqlite")
     with Ledger(path, limits=rules.limits()) as account:
-        member = Owner(terms, name, rules, account, rows)
+        member = Owner(terms, name, rules, account, lambda: examples)
         packages, permit = member.answer(entropy=SYSTEM)
         with _failing_clearly():
             send_packages(
@@ -273,13 +308,19 @@ def open_result(
 
 
 @app.command()
-def demo(
+def demo(  # noqa: PLR0913, PLR0917 - one option a choice
     files: Annotated[
         list[Path] | None,
         typer.Argument(help="One file an owner; synthetic data without."),
     ] = None,
-    score: Annotated[str, typer.Option(help="Column of scores.")] = "y_score",
-    label: Annotated[str, typer.Option(help="Column of true labels.")] = "y_true",
+    score: Score = "y_score",
+    label: Label = "y_true",
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    percent: Percent = False,
+    sheet: Sheet = None,
     hide_sizes: Annotated[
         bool, typer.Option("--hide-sizes", help="Pad every owner's rows.")
     ] = False,
@@ -295,6 +336,14 @@ def demo(
                 model=ExactMPC(hide_sizes=hide_sizes),
                 timeout=timeout,
                 report=_reporter(quiet=False),
+                written=FileFormat(
+                    delimiter=delimiter,
+                    decimal=decimal,
+                    thousands=thousands,
+                    encoding=encoding,
+                    percent=percent,
+                    sheet=sheet,
+                ),
             )
         )
 

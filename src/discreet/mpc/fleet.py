@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -24,6 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from discreet.codec.parsing import read_json, read_text
+from discreet.data.examples import Examples
+from discreet.data.file_format import PLAIN, FileFormat
 from discreet.data.sources import read
 from discreet.entropy import SYSTEM
 from discreet.errors import InputError
@@ -255,15 +257,25 @@ def run_demo(
     model: ExactMPC,
     timeout: float,
     report: Callable[[str], None],
+    written: FileFormat = PLAIN,
 ) -> str:
     """Run a session on the files, or on synthetic ones; return what to print."""
+
+    def rows(file: Path) -> Examples:
+        examples = read(file, score=score, label=label, **written.keywords())
+        examples.settled = frozenset({"kind", "classes", "positive"})
+        return examples
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         given = list(files) or simulate_owner_files(folder, SYNTHETIC_ROWS, seed=1)
-        sizes = [len(read(file, score=score, label=label)) for file in given]
+        sizes = [len(rows(file)) for file in given]
         shown = [padded_size(max(sizes))] * len(sizes) if model.hide_sizes else sizes
         with Fleet(local_session(shown, model), folder, timeout=timeout) as fleet:
-            columns = ("--score", score, "--label", label)
+            columns = ["--score", score, "--label", label]
+            for option in written.given(*written.names()):
+                value = written.keywords()[option]
+                columns += [f"--{option}", *([] if value is True else [value])]
             report("compiling once; the parties compare the digest of what they run")
             fleet.start_parties("--executable", str(fleet.compile()))
             for owner, file in zip(fleet.session.owners, given, strict=True):
@@ -275,7 +287,7 @@ def run_demo(
             # The result without the progress lines before it.
             printed = analyst.output().splitlines()
             lines = [line for line in printed if not line.startswith("party-")]
-            return "\n".join([*lines, "", *_comparison(fleet, given, score, label)])
+            return "\n".join([*lines, "", *_comparison(fleet, map(rows, given))])
 
 
 def _follow(
@@ -297,15 +309,13 @@ def _follow(
             raise SessionFailedError(f"{member.name}: {member.last_line()}")
 
 
-def _comparison(
-    fleet: Fleet, files: Sequence[Path], score: str, label: str
-) -> list[str]:
+def _comparison(fleet: Fleet, owners: Iterable[Examples]) -> list[str]:
     """Compare with scikit-learn on the pooled rows, which only a demo can pool."""
     try:
         from sklearn import metrics  # noqa: PLC0415 - optional
     except ImportError:
         return ["Install scikit-learn to see its values beside these."]
-    pooled = [read(file, score=score, label=label).to_arrays() for file in files]
+    pooled = [rows.to_arrays() for rows in owners]
     scores, labels = map(np.concatenate, zip(*pooled, strict=True))
     if len(set(labels.tolist())) != 2:
         raise InputError("the pooled data have one class only")

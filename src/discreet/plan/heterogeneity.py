@@ -18,10 +18,11 @@ from discreet.errors import PlanError
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects, lost_in_noise
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.privacy.unit import Unit
-from discreet.statistic.effect_terms import EffectTerms
+from discreet.statistic.effect_terms import SITE_EFFECTS, EffectTerms
 from discreet.statistic.histogram import ClassHistogram
 from discreet.statistic.observed import cell_variance, noise_of_block
 from discreet.statistic.site_sums import USUAL_SHARE, Clusters, SiteSums
+from discreet.vocabulary import metric_name
 
 if TYPE_CHECKING:
     from discreet.plan.privacy_model import PrivacyModel
@@ -66,7 +67,7 @@ class HeterogeneityQuestion:
         private = unit is not None
         terms = []
         for text in self.effects:
-            name = text.partition("@")[0]
+            name = metric_name(text.partition("@")[0], SITE_EFFECTS)
             terms.append(EffectTerms.of(name, private=private, at=_threshold(text)))
         return SiteSums(
             inner,

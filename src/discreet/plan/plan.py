@@ -29,6 +29,7 @@ from discreet.plan.rounds import Multiclass, Question, Release, ResolvedRound, R
 from discreet.privacy.claim import Claim, Setting, Trust
 from discreet.privacy.loss import fraction_of
 from discreet.statistic.protocol import Statistic
+from discreet.vocabulary import understood
 
 VERSION: Final = 1
 MOST_CELLS: Final = 2**24
@@ -219,6 +220,7 @@ def _without_rules(plain: Any) -> Any:
     return plain
 
 
+@understood
 def recommend(  # noqa: PLR0913 - every public choice is a keyword
     facts: PublicFacts,
     privacy: PrivacyModel,

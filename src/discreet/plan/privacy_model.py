@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from discreet.codec.documents import tagged
 from discreet.data.edges import EdgeRule
@@ -31,6 +31,7 @@ from discreet.privacy.loss import ApproxDP, Loss, PureDP
 from discreet.privacy.unit import Unit
 from discreet.registry import Registry
 from discreet.statistic.protocol import Statistic
+from discreet.vocabulary import check_fields
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
@@ -41,6 +42,14 @@ TWO_SITES: Final = "the same person at two sites counts as two"
 
 class PrivacyModel(ABC):
     """Who is protected, from whom, at which loss, and how that is kept."""
+
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        """Explain a wrong or a missing keyword before a dataclass raises."""
+        if hasattr(cls, "__dataclass_fields__") and (
+            args or given
+        ):  # a copy has neither
+            check_fields(cls, args, given)
+        return super().__new__(cls)
 
     name: ClassVar[str]
     """What a plan's file and a policy call it."""

@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from discreet.codec.parsing import whole
 from discreet.errors import PlanError
+from discreet.vocabulary import did_you_mean
 
 UnitKind: TypeAlias = Literal["example", "row", "label", "score", "client", "subject"]
 Relation: TypeAlias = Literal["add_remove", "replace", "flip"]
@@ -39,7 +40,8 @@ class Unit:
 
     def __post_init__(self) -> None:
         if self.kind not in _RELATIONS:
-            raise PlanError(f"a unit is one of {', '.join(_RELATIONS)}")
+            near = did_you_mean(self.kind, _RELATIONS)
+            raise PlanError(f"a unit is one of {', '.join(_RELATIONS)}{near}")
         if self.relation not in _RELATIONS[self.kind]:
             allowed = " or ".join(_RELATIONS[self.kind])
             raise PlanError(f"unit {self.kind} takes the relation {allowed}")

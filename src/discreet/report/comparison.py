@@ -62,6 +62,7 @@ from discreet.report.shown import Parts
 from discreet.report.text import document
 from discreet.report.views import counted
 from discreet.statistic.observed import NoiseDistribution
+from discreet.vocabulary import metric_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -150,6 +151,7 @@ class ModelComparison(Parts):
         """
         if at is not None:
             return self.differences(at)[metric]
+        metric = metric_name(metric, METRICS)
         row = METRICS[metric]
         first, second = self.a.metrics[metric], self.b.metrics[metric]
         gap = self._difference(
@@ -375,6 +377,7 @@ class ModelComparison(Parts):
 
     def verdict(self, metric: str = "auc", level: float = 0.95) -> str:
         """Say in words what the difference of a metric allows to say."""
+        metric = metric_name(metric, METRICS)
         gap = self.difference(metric)
         if math.isnan(gap.value):
             return f"undefined: a model's {METRICS[metric].title} is undefined"

@@ -40,6 +40,7 @@ from discreet.metrics.thresholds import at_threshold
 from discreet.report.evaluation import Evaluation
 from discreet.report.text import title_of
 from discreet.report.views import counted
+from discreet.vocabulary import did_you_mean, metric_name
 
 WATCHED: Final = ("auc", "observed_expected", "calibration_slope")
 _GROUPS: Final = 10
@@ -76,9 +77,13 @@ class Drift:
             raise InputError("a series needs two or more periods")
         if not 0 < self.false_alarm < 1:
             raise InputError("the false-alarm rate lies strictly between 0 and 1")
+        known = (*METRICS, *RATES)
+        named = tuple(metric_name(word, known) for word in self.measures)
+        object.__setattr__(self, "measures", named)
         for name in self.measures:
             if name not in RATES and name not in METRICS:
-                raise InputError("a watched measure is a row of METRICS or RATES")
+                near = did_you_mean(name, known)
+                raise InputError(f"there is no measure of this name{near}")
             if name in RATES and self.threshold is None:
                 raise InputError(f"{name} is read at a threshold: give one")
 

@@ -20,6 +20,7 @@ from discreet.estimate.fit import AnyFit, Estimator, Fit, ScalarFit
 from discreet.metrics.calibration import ReliabilityCurve
 from discreet.metrics.curve_points import Points, pr_points, roc_points
 from discreet.metrics.errors import Measured, measures, metric_influences
+from discreet.metrics.finding import FoundThreshold
 from discreet.metrics.table import DEFAULT_METRICS, METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold, rate_influences
 from discreet.plan.plan import Plan
@@ -97,15 +98,26 @@ class Evaluation(Shown):
         """Metrics by name: iterating gives those that were asked for.
 
         Any other row of :data:`discreet.metrics.table.METRICS` can be looked up, which
-        spends nothing more.
+        spends nothing more; so can a rate, where the plan has one threshold. Synonyms
+        such as ``auroc`` and ``sensitivity`` find the same numbers.
         """
         if isinstance(self.fit, ScalarFit):
             given = self.fit.given
             listed = [name for name in METRICS if name in given]
             return Measured(listed, self._given, known=METRICS)
         wanted = DEFAULT_METRICS if self.plan is None else self.plan.metrics
-        metrics, clusters = measures(self.fit, wanted), self.heterogeneity.clusters
+        metrics = measures(self.fit, wanted, self._planned_rate)
+        clusters = self.heterogeneity.clusters
         return metrics if clusters is None else clusters.over(metrics, self.fit)
+
+    def _planned_rate(self, name: str) -> Estimate:
+        """Return a rate at the plan's only threshold."""
+        planned = self.thresholds.planned()
+        if len(planned) != 1:
+            raise InputError(
+                f"{name} is a measure at a threshold: result.at(0.5).{name}"
+            )
+        return planned[0][name]
 
     def _given(self, name: str) -> Estimate:
         """Return a number that was revealed; anything else needs a histogram."""
@@ -159,6 +171,13 @@ class Evaluation(Shown):
     def thresholds(self) -> Thresholds:
         """The plan's thresholds, and those that reach an aim."""
         return Thresholds(self.fit, self.plan)
+
+    def threshold(self, aim: str | None = None, /, **target: float) -> FoundThreshold:
+        """Find the threshold of one aim: ``threshold(recall=0.8)``, ``threshold("youden")``.
+
+        The same as ``thresholds.find``.
+        """
+        return self.thresholds.find(aim, **target)
 
     def influence(self, threshold: float | None = None) -> Mapping[str, float]:
         """Return by how much one malicious site can move each metric at most.

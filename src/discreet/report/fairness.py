@@ -32,6 +32,7 @@ from discreet.metrics.thresholds import AtThreshold, at_threshold
 from discreet.report.evaluation import Evaluation
 from discreet.report.text import title_of
 from discreet.report.views import counted
+from discreet.vocabulary import metric_name
 
 CRITERIA: Final[Mapping[str, tuple[str, ...]]] = {
     "demographic parity": ("alert_rate",),
@@ -183,6 +184,7 @@ class Fairness:
         }
 
     def _of(self, measure: str) -> Mapping[str, Estimate]:
+        measure = metric_name(measure, RATES)
         if measure in RATES:
             return {g: at[measure] for g, at in self._rates.items()}
         return {g: r.metrics[measure] for g, r in self.groups.items()}

@@ -20,6 +20,7 @@ from discreet.metrics.calibration import ReliabilityCurve
 from discreet.metrics.table import METRICS
 from discreet.report.text import count_words
 from discreet.report.views import counted, prevalence_of
+from discreet.vocabulary import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,7 +112,9 @@ def draw(
 ) -> Display:
     """Draw curves of one kind, and save the figure when a path is given."""
     if kind not in _AXES:
-        raise InputError(f"a plot is one of {', '.join((*_AXES, 'calibration'))}")
+        known = (*_AXES, "calibration")
+        near = did_you_mean(kind, known)
+        raise InputError(f"a plot is one of {', '.join(known)}{near}")
     axes = _axes() if ax is None else ax
     for line in (*bands, *lines):
         _draw_line(axes, kind, line)

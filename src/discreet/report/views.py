@@ -92,29 +92,15 @@ class Thresholds:
             return ()
         return tuple(at_threshold(self.fit, t) for t in self.plan.thresholds)
 
-    def find(
-        self,
-        *,
-        sensitivity: float | None = None,
-        specificity: float | None = None,
-        precision: float | None = None,
-        alert_rate: float | None = None,
-        youden: bool = False,
-        cost_ratio: float | None = None,
-    ) -> FoundThreshold:
+    def find(self, aim: str | None = None, /, **target: float) -> FoundThreshold:
         """Find the threshold of one aim, with its interval and all measures there.
 
-        ``cost_ratio`` is how many false alarms a miss costs as much as.
+        ``find("youden")`` maximises Youden's J. Or one rate to reach, by any name that
+        people use: ``recall=``, ``specificity=``, ``precision=``, ``alert_rate=``; or
+        ``cost_ratio=``, how many false alarms a miss costs as much as.
         """
-        aim = Aim.of(
-            sensitivity=sensitivity,
-            specificity=specificity,
-            precision=precision,
-            alert_rate=alert_rate,
-            youden=youden,
-            cost_ratio=cost_ratio,
-        )
-        return find_threshold(_curved(self.fit, "threshold"), aim)
+        wanted = Aim.of(aim, target)
+        return find_threshold(_curved(self.fit, "threshold"), wanted)
 
     def top(self, k: int) -> FoundThreshold:
         """Return the threshold above which the k highest scores lie.

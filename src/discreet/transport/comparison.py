@@ -23,6 +23,7 @@ from discreet.transport.inputs import (
     sites_of,
 )
 from discreet.transport.simulation import run
+from discreet.vocabulary import understood
 
 EXACT_JOINT_BINS: Final = 64
 FEWEST_JOINT_BINS: Final = 5
@@ -30,6 +31,7 @@ _FEWER: Final = 3.6
 """Joint bins are so many times fewer than one histogram's under the same noise."""
 
 
+@understood
 def compare(  # noqa: PLR0913 - every public choice is a keyword
     sites: Sources,
     *,

@@ -14,6 +14,7 @@ from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.privacy_model import MODELS, PrivacyModel
+from discreet.vocabulary import did_you_mean
 
 Sources: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Examples, frames, Arrow tables or paths, in a list or by the sites' names."""
@@ -30,6 +31,12 @@ class ColumnNames(TypedDict, total=False):
     kind: ScoreKind
     low: float | None
     high: float | None
+    delimiter: str | None
+    decimal: str
+    thousands: str | None
+    encoding: str | None
+    percent: bool
+    sheet: str | None
 
 
 def sites_of(
@@ -145,7 +152,7 @@ def model_of(
     if privacy not in MODELS:
         raise InputError(
             f"privacy is a model such as DistributedDP(epsilon=1), or the name of one: "
-            f"{', '.join(MODELS)}"
+            f"{', '.join(MODELS)}{did_you_mean(privacy, MODELS)}"
         )
     model = MODELS[privacy]
     takes = inspect.signature(model).parameters

@@ -35,6 +35,7 @@ from discreet.transport.inputs import (
     model_of,
     sites_of,
 )
+from discreet.vocabulary import understood
 
 
 class Choices(ColumnNames, total=False):
@@ -81,6 +82,7 @@ def evaluate(
 ) -> MultiEvaluation: ...
 
 
+@understood
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     sites: Sources,
     *,
@@ -211,7 +213,7 @@ def _checked_groups(
             "the sites' groups are not used: name them with groups=[...], or give "
             "groups=[] to evaluate all examples together",
             IgnoredWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return groups or None
 
@@ -227,6 +229,7 @@ def check_sites(sites: Sequence[Examples]) -> None:
     check_weights(sites)
 
 
+@understood
 def run(
     plan: Plan,
     sites: Sources,

@@ -148,7 +148,7 @@ def test_a_multi_class_file_gives_a_result_a_class(tmp_path, rng):
     ("content", "options", "message"),
     [
         ("0.9,1\n0.2,0\n", (), "looks like data"),
-        ("y_score,y_true\n1.9,1\n", (), "1 of 1 scores are NaN or outside [0, 1]"),
+        ("y_score,y_true\n1.9,1\n", (), "1 of 1 scores are outside [0, 1]"),
         ("y_score,y_true\n0.9,7\n", (), "other than 0 and 1"),
         (ONE_ROW, ("--bins", 0), "number of bins"),
         (ONE_ROW, ("--in-group", "f"), "--group names the column"),

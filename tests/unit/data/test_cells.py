@@ -230,7 +230,7 @@ def test_a_frame_that_mixes_text_and_numbers_is_read_cell_by_cell():
     fitted = discreet.read(frame).fitted()
     assert PLAIN.count(fitted).tolist() == [1, 0, 0, 0, 0, 0, 0, 2]
     assert fitted.set_aside == 1
-    with pytest.raises(InputError, match="2 of 4 scores are NaN or outside"):
+    with pytest.raises(InputError, match="1 of 4 scores are text and no numbers"):
         discreet.read(frame).validate()
 
 

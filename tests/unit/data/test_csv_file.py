@@ -55,7 +55,10 @@ def test_a_headerless_file_is_recognised_and_its_first_row_not_echoed(path):
             b"score,label\n0.1,0\n",
             "a.csv: no column y_score, y_true among score, label; name the columns",
         ),
-        (HEADER + b"0.1,0\nunknown-77,1\n,1\n", "a.csv: 2 of 3 scores are NaN or out"),
+        (
+            HEADER + b"0.1,0\nunknown-77,1\n,1\n",
+            "a.csv: 1 of 3 scores are text and no numbers; leave out these rows",
+        ),
         (HEADER + b"0.1,\n0.2,1\n", "a.csv: 1 of 2 labels are missing"),
         (b"", "a.csv: this is not a readable CSV file"),
         (bytes(range(256)) * 20, "a.csv: "),

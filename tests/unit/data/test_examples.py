@@ -33,9 +33,15 @@ LATE_LABELS = np.array(["a"] * BATCH_ROWS + ["b", "c"])
                 [SECRET, bad, 0.5, bad],
                 [0, 1, 1, 0],
                 {},
-                ("2 of 4 scores are NaN or outside [0, 1]", "kind='logit'"),
+                ("2 of 4 scores are outside [0, 1]", "kind='logit'"),
             )
-            for bad in (np.nan, -1e-300, np.nextafter(1, 2), np.inf)
+            for bad in (-1e-300, np.nextafter(1, 2), np.inf)
+        ),
+        (
+            [SECRET, np.nan, 0.5],
+            [0, 1, 1],
+            {},
+            ("1 of 3 scores are missing or no number; leave out these rows",),
         ),
         (LATE, np.zeros(LATE.size), {}, ("3 of 196608",)),
         ([0.31415926, "x"], [0, 1], {}, ("text",)),

@@ -67,7 +67,7 @@ def test_other_columns_and_labels_by_option():
 
 def test_a_null_is_a_missing_value():
     table = pa.table({"y_score": [0.1, None], "y_true": [1, 0]})
-    assert "1 of 2 scores are NaN" in refusal(table)
+    assert "1 of 2 scores are missing" in refusal(table)
     table = pa.table({"y_score": [0.1, 0.2], "y_true": [1, None]})
     assert "1 of 2 labels are missing" in refusal(table)
 
@@ -189,7 +189,9 @@ def test_rows_that_do_not_fit_are_counted_over_all_parts(tmp_path):
     path = tmp_path / "scores.parquet"
     pq.write_table(table, path, row_group_size=7)
     site = discreet.read(path)
-    with pytest.raises(InputError, match="160 of 200 scores are NaN or outside"):
+    with pytest.raises(
+        InputError, match=r"80 of 200 scores are outside .*, and 80 are missing"
+    ):
         site.validate()
     fitted = site.fitted()
     assert HISTOGRAM.count(fitted).sum() == 80

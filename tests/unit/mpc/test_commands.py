@@ -90,7 +90,7 @@ def test_a_wrong_session_is_refused(tmp_path, run, options, sentence):
     ("text", "sentence"),
     [
         ("0.5,2\n0.1,0\n0.2,1\n", "labels"),
-        ("0.5,1\n1.5,0\n0.2,1\n", "1 of 3 scores are NaN or outside [0, 1]"),
+        ("0.5,1\n1.5,0\n0.2,1\n", "1 of 3 scores are outside [0, 1]"),
         ("0.5,1\n,0\n0.2,1\n", "1 of 3 scores"),
         ("0.5,1\n0.2,1\n", "has 2 examples, the session says 3"),
     ],
