@@ -86,9 +86,11 @@ class Exports:
     fairness: Callable[[float], Fairness] | None = None
     """All gaps between groups at a threshold, where the parts are groups."""
     pooled: Evaluation | None = None
-    """All parts together, where they are groups or sites."""
-    forest: Callable[[str, float | None], Forest] | None = None
-    """A metric, or a rate at a threshold, of every part and of all together."""
+    """All examples together, where the parts are groups or sites."""
+    forest: Callable[..., Forest] | None = None
+    """One metric of every part beside the pooled one, where they are groups or sites."""
+    named: tuple[str, ...] = ()
+    """The names of two models, where the parts are these in several groups."""
     differences: Callable[[float | None], Mapping[str, Estimate]] | None = None
     """The first model less the second in every metric, or in every rate at a threshold."""
     whole: bool = True

@@ -7,7 +7,8 @@ the pooled row. Two models have the forest plot of their differences.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from discreet.metrics.table import METRICS
@@ -89,29 +90,51 @@ def _side(chance: float | None) -> str:
 def _part_forests(sheet: Sheet) -> list[dict[str, Any]]:
     """Return a forest plot of ranking, and of the two rates at the first threshold."""
     result, t = sheet.result, sheet.threshold
-    if result.forest is None:
-        return []
     shared = [n for n in METRICS if all(n in p.metrics for p in result.parts.values())]
-    forests = [result.forest(name, None) for name in shared[:1]]
+    asked: list[tuple[str, float | None]] = [(name, None) for name in shared[:1]]
     if t is not None and len(result.drawn) == len(result.parts):
-        forests += [result.forest(name, t) for name in ("recall", "precision")]
-    return [_forest(forest, wide=k == 0) for k, forest in enumerate(forests)]
+        asked += [("recall", t), ("precision", t)]
+    forest = result.forest or partial(_forest_of, result.parts)
+    plots = [forest(name, at=at) for name, at in asked]
+    signed = bool(result.named)  # differences of two models in each group
+    return [_forest(p, wide=k == 0, signed=signed) for k, p in enumerate(plots)]
 
 
-def _forest(forest: Forest, *, wide: bool) -> dict[str, Any]:
+def _forest_of(
+    parts: Mapping[str, Evaluation], metric: str, *, at: float | None
+) -> Forest:
+    """Return a metric of every class; these share examples, so nothing is pooled."""
+    rows = []
+    for name, part in parts.items():
+        estimate = (
+            part.metrics[metric]
+            if at is None
+            else at_threshold(counted(part.fit), at)[metric]
+        )
+        rows.append(ForestRow(name, estimate.value, *estimate.interval()))
+    return Forest(metric, tuple(rows), at=at)
+
+
+def _forest(forest: Forest, *, wide: bool, signed: bool) -> dict[str, Any]:
     rows, whole = list(forest.rows), []
-    reference = None
+    reference = 0.0 if signed else None
     if forest.pooled is not None:
         whole = [len(rows)]
         rows.append(forest.pooled)
-        reference = forest.pooled.estimate
+        reference = reference if signed else forest.pooled.estimate
     if forest.prediction is not None:
         rows.append(ForestRow("A new site", math.nan, *forest.prediction))
     title = forest.title
-    if forest.at is not None and forest.metric in SHORT:
+    if forest.at is not None and forest.metric in SHORT and not signed:
         title = f"{SHORT[forest.metric]} at {forest.at:g}"
     return _forest_values(
-        title, rows, reference, whole=whole, note=forest.note, wide=wide
+        title,
+        rows,
+        reference,
+        whole=whole,
+        note=forest.note if wide else "",
+        wide=wide,
+        signed=signed,
     )
 
 

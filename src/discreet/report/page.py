@@ -110,7 +110,8 @@ def render(
     sheet = Sheet(result, made, record, receipts, curves)
     shown = {s: values for s in SECTIONS if (values := s.values(sheet)) is not None}
     plan = result.first.plan
-    model = " and ".join(result.models) or (plan.model.name if plan is not None else "")
+    model = " and ".join(result.models or result.named)
+    model = model or (plan.model.name if plan is not None else "")
     return render_template(
         "report.html.j2",
         title=model or "Unnamed model",
@@ -131,9 +132,12 @@ def _header(sheet: Sheet) -> _Values:
     result, made = sheet.result, sheet.made
     others = list(result.parts.values())[1:] if result.disjoint else []
     version = f"discreet {made.discreet}"
-    models, sites = result.models, result.first.source.expected
+    models, sites = result.models or result.named, result.first.source.expected
     who = "the models tell" if models else "it tells"
-    where = " in each group or class" if len(result.parts) > 1 and not models else ""
+    by_site = tuple(result.parts) == result.first.source.site_names
+    where = ""
+    if len(result.parts) > 1 and not result.models:
+        where = " at each site" if by_site else " in each group or class"
     pooled = (
         "at one site" if sites == 1 else f"over {sites} sites, without pooling data"
     )

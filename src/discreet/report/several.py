@@ -87,7 +87,7 @@ class MultiEvaluation(Parts):
         source = replace(first.source, part="pooled")
         return Evaluation(fit, self.claim, source, plan, first.heterogeneity)
 
-    def forest(self, metric: str = "auc", at: float | None = None) -> Forest:
+    def forest(self, metric: str = "auc", *, at: float | None = None) -> Forest:
         """Return a metric, or a rate at a threshold, of every part and of all together."""
 
         def row(name: str, part: Evaluation) -> ForestRow:
@@ -206,7 +206,7 @@ class MultiEvaluation(Parts):
             self._values,
             self._summary,
             pooled=self.pooled,
-            forest=self.forest,
+            forest=self.forest if self.pooled is not None else None,
         )
         groups = exports.drawn
         if not exports.disjoint or len(groups) < 2:

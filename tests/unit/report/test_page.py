@@ -140,7 +140,7 @@ def test_groups_share_one_report():
     assert '<th scope="col">largest gap</th>' in text
     lead = found.pooled.thresholds.lead().value
     for metric, at in (("auc", None), ("recall", lead), ("precision", lead)):
-        forest = found.forest(metric, at)
+        forest = found.forest(metric, at=at)
         for row in (*forest.rows, forest.pooled):
             shown = f"<b>{row.estimate:.3f}</b> <span>{row.low:.3f} to {row.high:.3f}"
             assert shown in text, row
