@@ -29,7 +29,6 @@ from discreet.metrics.heterogeneity import (
 )
 from discreet.metrics.table import METRICS
 from discreet.plan.plan import Plan
-from discreet.report.forest import ForestRow
 from discreet.secagg.graph import SiteGroups
 from discreet.statistic.effect_terms import EffectTerms, Link
 from discreet.statistic.observed import cell_variance, noise_of_block
@@ -283,26 +282,26 @@ class Heterogeneity:
             }
         return values | {"heterogeneity": table}
 
-    def forest(self, name: str, result: Evaluation) -> list[ForestRow]:
-        """Return the mean site's value, a new site's, that of pairs within sites, the pooled.
+    def rows(self, name: str, result: Evaluation) -> list[tuple[str, float, Interval]]:
+        """Return the mean site's value, a new site's, that of pairs within, the pooled.
 
-        Empty where nothing can be said. ``name`` is a key of ``spreads``.
+        Each with its interval; a new site has no value. Empty where nothing can be said.
+        ``name`` is a key of ``spreads``.
         """
         spread = self[name]
         if spread.refusal or result.fit.refusal:
             return []
         rows = [
-            ForestRow("The mean site", spread.mean, *spread.interval()),
-            ForestRow("A new site", math.nan, *spread.prediction()),
+            ("The mean site", spread.mean, spread.interval()),
+            ("A new site", math.nan, spread.prediction()),
         ]
         if name != "auc":
             return rows
         if self.within is not None and self.within.pairs > 0:
             value, sd = self.within.by_pairs()
-            rows.append(ForestRow("Pairs within a site", value, *_ends(value, sd)))
+            rows.append(("Pairs within a site", value, _ends(value, sd)))
         pooled = result.metrics["auc"]
-        rows.append(ForestRow("All sites pooled", pooled.value, *pooled.interval()))
-        return rows
+        return [*rows, ("All sites pooled", pooled.value, pooled.interval())]
 
 
 def heterogeneity_of(revealed: RevealedRound) -> Heterogeneity:

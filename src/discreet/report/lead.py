@@ -142,7 +142,8 @@ def _site_forests(part: Evaluation) -> list[dict[str, Any]]:
     """Return how sites differ, as far as the plan asked for it."""
     forests = []
     for name, spread in part.heterogeneity.spreads.items():
-        rows = part.heterogeneity.forest(name, part)
+        drawn = part.heterogeneity.rows(name, part)
+        rows = [ForestRow(title, value, *ends) for title, value, ends in drawn]
         if rows:
             low, high = spread.prediction()
             expected = f"A new site can expect {low:.2f} to {high:.2f}."
