@@ -54,7 +54,24 @@ def shown(result):
         epsilon=1,
         names=("new", "old"),
     )
-    return {"one": result, "groups": groups, "models": models}
+    sites = discreet.evaluate(
+        [discreet.Examples(s[i::12], y[i::12]) for i in range(12)],
+        heterogeneity=["auc", "log_oe"],
+    )
+    rare = discreet.evaluate(
+        [discreet.Examples(s / 20, np.random.default_rng(2).random(s.size) < s / 20)],
+        privacy="distributed",
+        epsilon=1,
+        examples=12_000,
+        prevalence=0.01,
+    )
+    return {
+        "one": result,
+        "groups": groups,
+        "models": models,
+        "sites": sites,
+        "rare": rare,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +173,76 @@ def test_the_points_on_the_pictures_are_there_too(browser, files, result):
     assert place == pytest.approx(expected, abs=1e-9)
 
 
+def _marker(tab, plot, part):
+    """Where a marker stands, in the picture's own numbers."""
+    return tab.js(
+        f'(() => {{ const m = document.querySelector(\'svg[data-plot="{plot}"]'
+        f" .marker[data-part=\"{part}\"]'), d = m.closest('svg').dataset;"
+        "const [left, top, side] = d.box.split(' ').map(Number);"
+        "const [x0, x1] = d.x.split(' ').map(Number);"
+        "const [y0, y1] = d.y.split(' ').map(Number);"
+        "return [x0 + (m.getAttribute('cx') - left) / side * (x1 - x0),"
+        "y0 + (1 - (m.getAttribute('cy') - top) / side) * (y1 - y0)]; })()"
+    )
+
+
+def test_the_points_of_groups_and_of_differences_follow_the_slider(
+    browser, files, shown
+):
+    tab = browser.open(files / "groups.html")
+    _slide(tab, 14)
+    t = _threshold(tab)
+    for k, part in enumerate(shown["groups"].values()):
+        at = part.at(t)
+        assert _marker(tab, "pr", k) == pytest.approx(
+            (at["recall"].value, at["precision"].value), abs=1e-9
+        )
+        assert _marker(tab, "decision", k) == pytest.approx(
+            (t, at["net_benefit"].value), abs=1e-9
+        )
+    tab = browser.open(files / "models.html")
+    _slide(tab, 14)
+    t = _threshold(tab)
+    gap = shown["models"].difference("recall", at=t).value
+    found = _marker(tab, "difference recall", 0)
+    assert found == pytest.approx((t, gap), abs=1e-9)
+
+
+def test_the_pooled_row_moves_with_the_slider(browser, files, shown):
+    tab = browser.open(files / "groups.html")
+    _slide(tab, 9)
+    at = shown["groups"].pooled.at(_threshold(tab))
+    for name in MEASURES:
+        found = tab.js(
+            f"(() => {{ const d = document.querySelector('[data-measure={name}]"
+            '[data-part="2"]\').dataset;'
+            "return [d.value, d.low, d.high].map(Number); })()"
+        )
+        expected = (at[name].value, *at[name].interval())
+        assert found == pytest.approx(expected, abs=1e-9), name
+
+
+def test_a_forests_numbers_and_places_are_those_of_the_library(browser, files, shown):
+    tab = browser.open(files / "groups.html")
+    rows = tab.js(
+        "[...document.querySelector('.forest').querySelectorAll('tbody tr:not(.axis)')]"
+        ".map(r => [r.querySelector('th').textContent, "
+        "r.querySelector('.number').textContent])"
+    )
+    forest = shown["groups"].forest("auc")
+    assert [name.lower() for name, _ in rows] == [
+        row.name.lower() for row in (*forest.rows, forest.pooled)
+    ]
+    for (_, text), row in zip(rows, (*forest.rows, forest.pooled), strict=True):
+        assert text == f"{row.estimate:.3f} {row.low:.3f} to {row.high:.3f}"
+    # The dashed line of the pooled value stands at one place in every row.
+    places = tab.js(
+        "[...new Set([...document.querySelector('.forest')"
+        ".querySelectorAll('.dashed')].map(l => l.getBoundingClientRect().left))].length"
+    )
+    assert places == 1
+
+
 def test_another_prevalence_is_bayes_rule_and_marked(browser, files, result):
     tab = browser.open(files / "one.html")
     at = result.at(_threshold(tab))
@@ -173,7 +260,7 @@ def test_another_prevalence_is_bayes_rule_and_marked(browser, files, result):
     assert shown["net_benefit"] == pytest.approx(benefit, abs=1e-9)
     assert shown["recall"] == pytest.approx(se, abs=1e-9)
     marked = tab.js(
-        "[...document.querySelectorAll('tr.reweighted')].map(r => r.dataset.row)"
+        "[...document.querySelectorAll('.reweighted')].map(c => c.dataset.measure)"
     )
     assert marked == ["precision", "npv", "alert_rate", "net_benefit"]
     assert not tab.js("document.getElementById('reweighted-note').hidden")
@@ -202,7 +289,7 @@ def test_the_keyboard_alone_is_enough(browser, files):
     assert _threshold(tab) == pytest.approx(0.7, abs=0.006)
 
 
-@pytest.mark.parametrize("page", ["one", "groups", "models"])
+@pytest.mark.parametrize("page", ["one", "groups", "models", "sites", "rare"])
 def test_no_error_and_no_request_leaves_the_page(browser, files, page):
     tab = browser.open(files / f"{page}.html")
     _slide(tab, 3)
@@ -218,7 +305,11 @@ def test_no_error_and_no_request_leaves_the_page(browser, files, page):
         ("one", {"dark": True}),
         ("one", {"phone": True}),
         ("groups", {}),
+        ("groups", {"phone": True}),
         ("models", {"dark": True}),
+        ("models", {"phone": True}),
+        ("sites", {}),
+        ("rare", {}),
         ("plan", {}),
     ],
 )
@@ -244,9 +335,31 @@ def test_the_planners_sliders_say_their_predictions(browser, files):
     assert tab.complaints() == []
 
 
-def test_a_phone_needs_no_sideways_scrolling(browser, files):
-    tab = browser.open(files / "one.html", phone=True)
-    assert tab.js("document.documentElement.scrollWidth") <= 390
+@pytest.mark.parametrize("look", ["desktop", "phone", "print"])
+@pytest.mark.parametrize("page", ["one", "groups", "models", "sites", "rare"])
+def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look):
+    width = {"desktop": 1280, "phone": 390, "print": 800}[look]
+    tab = browser.open(
+        files / f"{page}.html",
+        width=width,
+        phone=look == "phone",
+        paper=look == "print",
+    )
+    tab.js("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert tab.js("document.documentElement.scrollWidth") <= width
+    outside = tab.js(
+        "[...document.querySelectorAll('body *')].filter(e => !e.closest('pre')"
+        " && !(e.closest('svg') && e.tagName !== 'text')"
+        f" && e.getBoundingClientRect().right > {width} + 1"
+        " && !e.closest('.marker')).map(e => e.tagName + ' ' + e.textContent.slice(0, 40))"
+    )
+    assert outside == []
+
+
+def test_heterogeneity_is_on_the_first_screen_where_it_was_asked_for(browser, files):
+    tab = browser.open(files / "sites.html", width=1280, height=900)
+    bottom = tab.js("document.querySelector('.forest').getBoundingClientRect().bottom")
+    assert bottom <= 900
 
 
 def test_without_scripts_the_pictures_and_tables_are_there(browser, files, result):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
+import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +27,7 @@ from discreet.report.plot import Line, curve_line, draw
 from discreet.transport.simulation import evaluate
 
 _GRID = np.linspace(0.0, 1.0, 201)
+_MODEL = "sepsis-demo"
 _PRIVACY = DistributedDP(epsilon=1)
 _EXAMPLES, _PREVALENCE = 30_000, 0.25
 """Public facts of the demo, declared and not counted."""
@@ -33,12 +37,17 @@ _OFFSETS = (0.4, -1.6, 1.5, -0.2, 2.2, -2.0, 0.9, -1.1, 1.9, -0.7, 2.6, -1.4)
 _SIGNAL = np.array([1.1, -0.8, 0.7, 0.5, -0.4, 0.0, 0.0, 0.3])
 
 
-def demo(out: Path = Path("discreet-demo"), record: bool = True) -> None:
+def demo(
+    out: Path = Path("discreet-demo"),
+    record: bool = True,
+    open: bool = True,  # noqa: A002 - the option
+) -> None:
     """Measure a real model at twelve simulated hospitals that cannot pool data.
 
     Options:
-        out: Folder for the plots and the JSON file.
-        record: Keep what the sites revealed in the JSON files, for `discreet verify`.
+        out: Folder for the report, the plots and the JSON files.
+        record: Keep what the sites revealed in these files, for `discreet verify`.
+        open: Open the report, where there is a screen.
     """
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Training a model, scoring 12 hospitals", total=None)
@@ -50,10 +59,15 @@ def demo(out: Path = Path("discreet-demo"), record: bool = True) -> None:
             examples=_EXAMPLES,
             prevalence=_PREVALENCE,
             heterogeneity=True,
+            name=_MODEL,
             progress=lambda done: progress.update(task, completed=done),
         )
         private = evaluate(
-            sites, privacy=_PRIVACY, examples=_EXAMPLES, prevalence=_PREVALENCE
+            sites,
+            privacy=_PRIVACY,
+            examples=_EXAMPLES,
+            prevalence=_PREVALENCE,
+            name=_MODEL,
         )
         pooled = _alone(hospitals)
         local = [_alone([hospital]) for hospital in hospitals]
@@ -99,13 +113,25 @@ def demo(out: Path = Path("discreet-demo"), record: bool = True) -> None:
     )
     for kind in ("pr", "det", "det-log", "calibration"):
         result.plot(kind, out / f"{kind}.png")
-    picture = result.heterogeneity.picture(result)
-    if picture is not None:
-        picture.savefig(out / "sites.png", dpi=150)
     for name, evaluation in (("result", result), ("private", private)):
         path = out / f"{name}.json"
         path.write_text(evaluation.to_json(indent=1, record=record), encoding="utf-8")
-    typer.echo(f"\nPlots and every number are in {out}/")
+    page = out / "report.html"
+    private.save(page, record=record)
+    typer.echo(
+        f"\nPlots and every number are in {out}/\nThe report of the private result is {page}"
+    )
+    if open and has_screen():
+        webbrowser.open(page.resolve().as_uri())
+
+
+def has_screen() -> bool:
+    """Whether somebody sits before this terminal, at a screen that shows a browser."""
+    if not sys.stdout.isatty() or "CI" in os.environ or "SSH_CONNECTION" in os.environ:
+        return False
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _alone(hospitals: Sequence[Hospital]) -> Evaluation:

@@ -426,9 +426,10 @@ class ModelComparison(Parts):
             self.claim,
             self._values,
             self._summary,
-            lambda: " ".join(self._lines()),
+            lambda: "\n".join(self._lines()),
             self.names,
             lambda name, t: differences(t)[name],
+            differences=differences,
         )
 
 

@@ -61,6 +61,7 @@ from discreet.statistic import Grouped
 if TYPE_CHECKING:
     from discreet.report.evaluation import Evaluation
     from discreet.report.fairness import Fairness
+    from discreet.report.forest import Forest
 
 MIN_CELL_COUNT: Final = 5
 
@@ -76,6 +77,7 @@ class Exports:
     summary: Callable[[], Mapping[str, Estimate]] = dict
     """A table over all parts: averages, differences."""
     verdict: Callable[[], str] = str
+    """What the parts allow to say, then, on further lines, what that assumes."""
     models: tuple[str, ...] = ()
     """The names of two models, where the parts are these."""
     gap: Callable[[str, float], Estimate] | None = None
@@ -83,6 +85,14 @@ class Exports:
     the first model less the second. None where parts share examples in unknown ways."""
     fairness: Callable[[float], Fairness] | None = None
     """All gaps between groups at a threshold, where the parts are groups."""
+    pooled: Evaluation | None = None
+    """All examples together, where the parts are groups or sites."""
+    forest: Callable[..., Forest] | None = None
+    """One metric of every part beside the pooled one, where they are groups or sites."""
+    named: tuple[str, ...] = ()
+    """The names of two models, where the parts are these in several groups."""
+    differences: Callable[[float | None], Mapping[str, Estimate]] | None = None
+    """The first model less the second in every metric, or in every rate at a threshold."""
     whole: bool = True
     """Whether this is all of a release, so that it has a record."""
 

@@ -35,8 +35,6 @@ from discreet.statistic.observed import cell_variance, noise_of_block
 from discreet.statistic.site_sums import SiteSums, WithinSums, decoded_products
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from discreet.report.build import RevealedRound
     from discreet.report.evaluation import Evaluation
 
@@ -284,35 +282,26 @@ class Heterogeneity:
             }
         return values | {"heterogeneity": table}
 
-    def picture(self, result: Evaluation) -> Figure | None:
-        """Draw the pooled interval, the mean site's, a new site's and pairs within."""
-        spread = self.spreads.get("auc")
-        if spread is None or spread.refusal or result.fit.refusal:
-            return None
-        from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
+    def rows(self, name: str, result: Evaluation) -> list[tuple[str, float, Interval]]:
+        """Return the mean site's value, a new site's, that of pairs within, the pooled.
 
-        rows: list[tuple[str, float, Interval]] = [
-            ("all patients pooled", result.auc.value, result.auc.interval()),
-            ("the mean site", spread.mean, spread.interval()),
-            ("a new site", spread.mean, spread.prediction()),
+        Each with its interval; a new site has no value. Empty where nothing can be said.
+        ``name`` is a key of ``spreads``.
+        """
+        spread = self[name]
+        if spread.refusal or result.fit.refusal:
+            return []
+        rows = [
+            ("The mean site", spread.mean, spread.interval()),
+            ("A new site", math.nan, spread.prediction()),
         ]
+        if name != "auc":
+            return rows
         if self.within is not None and self.within.pairs > 0:
             value, sd = self.within.by_pairs()
-            rows.append(("pairs within a site", value, _ends(value, sd)))
-        figure = Figure(figsize=(5.2, 2.6), layout="constrained")
-        axes = figure.add_subplot()
-        for place, (_, value, (low, high)) in enumerate(rows):
-            color = "#d1701f" if place == 2 else "#1f5fa8"
-            axes.plot([low, high], [-place, -place], color=color, lw=5, alpha=0.4)
-            axes.plot([value], [-place], "o", color=color, ms=6)
-        axes.set_yticks(
-            [-place for place in range(len(rows))], [row[0] for row in rows]
-        )
-        axes.set(xlabel="AUC, 95%", ylim=(-len(rows) + 0.5, 0.5))
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", color="0.93", lw=0.6)
-        return figure
+            rows.append(("Pairs within a site", value, _ends(value, sd)))
+        pooled = result.metrics["auc"]
+        return [*rows, ("All sites pooled", pooled.value, pooled.interval())]
 
 
 def heterogeneity_of(revealed: RevealedRound) -> Heterogeneity:

@@ -1,8 +1,20 @@
 """The result as one HTML file, with its style, pictures, script and release.
 
 Its content security policy allows its own script and style, by their hashes, and nothing
-else. Without scripts it shows the same pictures and tables at the plan's threshold; the
+else. Without scripts it shows the same pictures and tables at the first threshold; the
 script only moves points and looks numbers up (``docs/decisions/page.md``).
+
+The page is a list of sections (:data:`SECTIONS`). To add one:
+
+1. Write ``templates/<name>.html.j2``: one ``<section>``, which finds its values under
+   ``section``. Tables are of class ``stack`` where they have more than three columns, so
+   that they fit a phone, and ``macros.html.j2`` has those that several sections need.
+2. Write a function from a :class:`Sheet` to these values, or None where a result has no
+   such section, and add a :class:`Section` to the list.
+3. A section with a slider has a script, ``templates/<name>.js``, and puts what the script
+   looks up under ``data``: plain values, found in the element ``<name>-data``.
+
+Every picture is a :class:`discreet.report.svg.Frame` or the rows of a forest plot.
 """
 
 from __future__ import annotations
@@ -11,26 +23,29 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from discreet.estimate.estimate import Estimate
+from discreet.metrics.table import METRICS
 from discreet.plan.file import dumps
-from discreet.report.explorer import COUNTS, MEASURES, Explorer
-from discreet.report.plot import png
+from discreet.report.explorer import MEASURES, POOLED, SHORT, Explorer
+from discreet.report.figures import Figures
+from discreet.report.lead import lead_values
 from discreet.report.record import Made, Receipt
 from discreet.report.text import (
     UNVERIFIABLE,
-    Headline,
-    calibration_words,
+    between,
     counted_words,
-    headlines,
+    distinct,
     holds_counts,
     interval_column,
     notes,
-    plain_claim,
+    number_cell,
+    title_of,
     titled,
 )
 from discreet.report.views import calibratable
@@ -40,6 +55,43 @@ if TYPE_CHECKING:
 
     from discreet.report.evaluation import Evaluation
     from discreet.report.exports import Exports
+
+_Values = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """What a section is made from."""
+
+    result: Exports
+    made: Made
+    record: Mapping[str, Any] | None = None
+    receipts: Sequence[Receipt] = ()
+    curves: bool = True
+    """Whether measures may be shown at thresholds that the plan does not name."""
+
+    @cached_property
+    def explorer(self) -> Explorer | None:
+        """The measures at many thresholds; None where there are no curves."""
+        drawn, result = self.result.drawn, self.result
+        if not drawn:
+            return None
+        return Explorer(drawn, result.gap, result.pooled)
+
+    @cached_property
+    def threshold(self) -> float | None:
+        """The threshold that the page shows first."""
+        result = self.result.pooled or self.result.first
+        lead = result.thresholds.lead(planned_only=not self.curves)
+        return None if lead is None else lead.value
+
+
+class Section(NamedTuple):
+    """A piece of the page, with its own template and perhaps a script."""
+
+    name: str
+    values: Callable[[Sheet], _Values | None]
+    script: str = ""
 
 
 def render(
@@ -55,109 +107,270 @@ def render(
     ``record`` is that of the release with its marks, ``receipts`` are the sites'.
     Without ``curves`` there is no slider: all counts can be worked out from either.
     """
-    drawn = result.drawn
-    explorer = Explorer(drawn, result.gap) if drawn else None
-    slider = explorer if curves else None
-    parts, plan, summary = result.parts, result.first.plan, result.summary()
-    others = list(parts.values())[1:] if result.disjoint else []
-    version = f"discreet {made.discreet}"
-    facts = {
-        **counted_words(result.first, others),
-        "Privacy": f"{result.claim.loss}, {result.claim.setting}",
-        "Made": f"{made.on}, with {version}" if made.on else version,
-    }
-    model = "" if plan is None else plan.model.name
-    promise, *claim = str(result.claim).splitlines()
+    sheet = Sheet(result, made, record, receipts, curves)
+    shown = {s: values for s in SECTIONS if (values := s.values(sheet)) is not None}
+    plan = result.first.plan
+    model = " and ".join(result.models or result.named)
+    model = model or (plan.model.name if plan is not None else "")
     return render_template(
         "report.html.j2",
-        title=" and ".join(result.models) or model or "Classifier",
-        question=_question(result),
-        facts=facts,
-        headlines=[_headline(h) for h in _headlines(parts)],
-        verdict=result.verdict(),
-        promises=plain_claim(result.claim),
-        calibration=[
-            (name, calibration_words(part))
-            for name, part in parts.items()
-            if calibratable(part.fit)
-        ],
-        holding=holds_counts(plan, curves=curves),
-        explorer=None if slider is None else _explorer_panel(slider, result.models),
-        fairness=None if explorer is None else _gaps(explorer, result),
-        data=None
-        if slider is None
-        else script_json({"signed": bool(result.models), **slider.data()}),
-        names=list(parts),
-        summary=_estimate_table(summary) if summary else None,
-        tables=[_estimate_table(_measures(p), name) for name, p in parts.items()],
-        pictures=[
-            ("What a new site can expect", base64.b64encode(png(figure, 100)).decode())
-            for part in parts.values()
-            if (figure := part.heterogeneity.picture(part)) is not None
-        ],
-        thresholds=[
-            table for name, p in parts.items() if (table := _rate_table(p, name))
-        ],
-        notes=[(name, line) for name, part in parts.items() for line in notes(part)],
-        promise=promise.removeprefix("Claim: "),
-        claim=claim,
-        plan="" if plan is None else dumps(plan),
-        digest="" if plan is None else plan.digest().hex(),
+        title=model or "Unnamed model",
+        named=bool(model),
+        sections=[(s.name, values) for s, values in shown.items()],
+        data={
+            s.name: script_json(values["data"])
+            for s, values in shown.items()
+            if values.get("data") is not None
+        },
         record=None if record is None else script_json(record),
-        receipts=receipts,
-        record_digest="" if record is None else record["digest"],
-        releases=[] if record is None else record["releases"],
-        versions=made.versions,
-        unverifiable="" if record else UNVERIFIABLE,
-        **page_parts("report.js"),
+        **_header(sheet),
+        **page_parts(*(s.script for s in shown if s.script)),
     )
 
 
-def _question(result: Exports) -> str:
-    models, sites = result.models, result.first.source.expected
+def _header(sheet: Sheet) -> _Values:
+    result, made = sheet.result, sheet.made
+    others = list(result.parts.values())[1:] if result.disjoint else []
+    version = f"discreet {made.discreet}"
+    models, sites = result.models or result.named, result.first.source.expected
     who = "the models tell" if models else "it tells"
-    where = " in each group or class" if len(result.parts) > 1 and not models else ""
+    by_site = tuple(result.parts) == result.first.source.site_names
+    where = ""
+    if len(result.parts) > 1 and not result.models:
+        where = " at each site" if by_site else " in each group or class"
     pooled = (
         "at one site" if sites == 1 else f"over {sites} sites, without pooling data"
     )
-    return f"How well {who} positives from negatives{where}, measured {pooled}."
-
-
-def _headlines(parts: Mapping[str, Evaluation]) -> list[Headline]:
-    if len(parts) == 1:
-        return headlines(next(iter(parts.values())))
-    shown = []
-    for name, part in parts.items():
-        shown += [h._replace(title=f"{h.title}, {name}") for h in headlines(part)[:1]]
-    return shown[:6]
-
-
-def _headline(shown: Headline) -> dict[str, Any]:
-    value, (low, high) = shown.estimate.value, shown.estimate.interval()
-    known = not math.isnan(value)
-    bar = (200 * low, 200 * max(high - low, 0.01), 200 * value)
     return {
-        "title": shown.title,
-        "value": f"{value:.3f}" if known else "undefined",
-        "interval": f"{low:.3f} to {high:.3f}" if known else "",
-        "sentence": shown.sentence,
-        "bar": bar if known and 0 <= low <= high <= 1 else None,
+        "question": f"How well {who} positives from negatives{where}, measured {pooled}.",
+        "facts": {
+            **counted_words(result.first, others),
+            "Privacy": f"{result.claim.loss}, {result.claim.setting}",
+            "Made": f"{made.on}, with {version}" if made.on else version,
+        },
+        "holding": holds_counts(result.first.plan, curves=sheet.curves),
     }
 
+
+# -- at a threshold --------------------------------------------------------------------
+
+
+def _explorer(sheet: Sheet) -> _Values | None:
+    """Return the slider's pictures, and every measure at the threshold shown first."""
+    explorer = sheet.explorer
+    if explorer is None or not sheet.curves:
+        return None
+    several, models = explorer.several, sheet.result.models
+    names = list(explorer.shown_parts)
+    return {
+        "last": len(explorer.thresholds) - 1,
+        "start": explorer.start,
+        "shown": explorer.thresholds[explorer.start],
+        "ticks": [
+            (f"{100 * t.place:.2f}%", t.label, t.planned) for t in explorer.ticks
+        ],
+        "figures": [
+            {
+                "title": figure.title,
+                "note": figure.note,
+                "panels": [(p.caption, p.note, p.frame.svg()) for p in figure.panels],
+            }
+            for figure in Figures(explorer, overlaid=bool(models)).every()
+        ],
+        "recalibrated": not several
+        and calibratable(explorer.first.fit)
+        and explorer.first.recalibration.after is not None,
+        "measures": {
+            name: SHORT[name] if several else MEASURES[name]
+            for name in explorer.measures
+        },
+        "parts": [
+            {
+                "name": name,
+                "pooled": k >= len(explorer.parts),
+                "cells": {
+                    m: number_cell(explorer.shown(m)[k]) for m in explorer.measures
+                },
+                "counts": {m: _count(explorer.shown(m)[k]) for m in _CONFUSION},
+            }
+            for k, name in enumerate(names)
+        ],
+        "gaps": {
+            m: number_cell(explorer.gap_at(m, explorer.start))
+            for m in explorer.measures
+        }
+        if several
+        else None,
+        "gap": " less ".join(models) if models else "Largest gap",
+        "overlaid": bool(models),
+        "data": {"signed": bool(models), **explorer.data()},
+    }
+
+
+_CONFUSION: Final = (
+    "true_positives",
+    "false_negatives",
+    "false_positives",
+    "true_negatives",
+)
+
+
+def _count(estimate: Estimate) -> tuple[str, str]:
+    low, high = (f"{end:,.0f}" for end in estimate.interval())
+    return f"{estimate.value:,.0f}", "" if low == high else f"[{low}, {high}]"
+
+
+# -- gaps between groups ---------------------------------------------------------------
+
+
+def _gaps(sheet: Sheet) -> _Values | None:
+    """Return the gaps between groups that have curves, at the threshold shown first."""
+    result, at = sheet.result, sheet.threshold
+    if result.fairness is None or len(result.drawn) < 2 or at is None:
+        return None
+    fairness, rows = result.fairness(at), []
+    for row in fairness.rows():
+        gaps = [g for g in row["gaps"] if not math.isnan(g.difference)]
+        widest = max(gaps, key=lambda g: abs(g.difference), default=None)
+        pairs = []
+        for g in gaps:
+            difference = between(g.difference, g.interval)
+            ratio = between(g.ratio, g.ratio_interval)
+            pairs.append((g.first, g.second, difference, ratio))
+        rows.append(
+            {
+                "criterion": row["criterion"],
+                "title": row["title"],
+                "largest": number_cell(row["largest"]),
+                "between": f"{widest.first}, {widest.second}" if widest else "",
+                "pairs": pairs,
+            }
+        )
+    refused = {k: v.fit.refusal for k, v in result.parts.items() if v.fit.refusal}
+    return {"threshold": at, "rows": rows, "unsure": {**fairness.small(), **refused}}
+
+
+# -- all measures ----------------------------------------------------------------------
+
+
+def _measures(sheet: Sheet) -> _Values:
+    """Return every measure: of several parts side by side, then with its errors."""
+    result = sheet.result
+    parts = result.parts
+    shown = dict(parts)
+    if result.pooled is not None:
+        shown[POOLED] = result.pooled
+    summary = result.summary()
+    return {
+        "beside": None if len(parts) == 1 else _beside(shown, result),
+        "summary": _estimate_table(summary) if summary else None,
+        "tables": [
+            _estimate_table(titled(distinct(part)), name)
+            for name, part in shown.items()
+        ],
+        "thresholds": _rate_tables(shown),
+        "notes": [(name, line) for name, part in parts.items() for line in notes(part)],
+    }
+
+
+def _beside(shown: Mapping[str, Evaluation], result: Exports) -> _Values:
+    """Return the parts' measures as one table, a row each."""
+    metrics = [
+        name
+        for name in METRICS
+        if all(name in distinct(part) for part in shown.values())
+    ]
+    rows = [
+        (name, [number_cell(part.metrics[metric]) for metric in metrics])
+        for name, part in shown.items()
+    ]
+    if result.differences is not None:
+        gaps = result.differences(None)
+        cells = [number_cell(gaps[metric]) for metric in metrics]
+        rows.append((" less ".join(result.models), cells))
+    return {"titles": [title_of(metric) for metric in metrics], "rows": rows}
+
+
+def _rate_tables(shown: Mapping[str, Evaluation]) -> list[_Values]:
+    """Return the plan's thresholds: of one part a row each, of several a table each."""
+    planned = {name: part.thresholds.planned() for name, part in shown.items()}
+    every = {
+        (name, f"{at.threshold:g}"): at.rates()
+        for name, thresholds in planned.items()
+        for at in thresholds
+    }
+    if not every:
+        return []
+    titles = list(next(iter(every.values())))
+    rows = {
+        key: [number_cell(rates[t]) for t in titles] for key, rates in every.items()
+    }
+    if len(shown) == 1:
+        cells = [(at, row) for (_, at), row in rows.items()]
+        return [{"at": "", "titles": titles, "rows": cells}]
+    return [
+        {
+            "at": at,
+            "titles": titles,
+            "rows": [(name, row) for (name, here), row in rows.items() if here == at],
+        }
+        for at in dict.fromkeys(at for _, at in rows)
+    ]
+
+
+def _estimate_table(rows: Mapping[str, Estimate], name: str = "") -> _Values:
+    """Return estimates as the rows of a table."""
+    interval, cells_of = interval_column(rows)
+    written = {title: cells_of(estimate) for title, estimate in rows.items()}
+    return {"name": name, "interval": interval, "rows": written}
+
+
+# -- for the reviewer ------------------------------------------------------------------
+
+
+def _review(sheet: Sheet) -> _Values:
+    """Return the claim in full, and what verifies the page."""
+    plan, record = sheet.result.first.plan, sheet.record
+    promise, *claim = str(sheet.result.claim).splitlines()
+    return {
+        "promise": promise.removeprefix("Claim: "),
+        "claim": claim,
+        "plan": "" if plan is None else dumps(plan),
+        "digest": "" if plan is None else plan.digest().hex(),
+        "recorded": record is not None,
+        "receipts": sheet.receipts,
+        "record_digest": "" if record is None else record["digest"],
+        "releases": [] if record is None else record["releases"],
+        "versions": sheet.made.versions,
+        "unverifiable": "" if record else UNVERIFIABLE,
+    }
+
+
+SECTIONS: Final = (
+    Section("lead", lead_values),
+    Section("explorer", _explorer, "explorer.js"),
+    Section("gaps", _gaps),
+    Section("measures", _measures),
+    Section("review", _review),
+)
+"""The page from top to bottom."""
+
+
+# -- templates -------------------------------------------------------------------------
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
-def page_parts(script_name: str) -> dict[str, str]:
-    """Return the style, the script and the policy that allows these two alone."""
-    files = {"style": _text("report.css"), "script": _text(script_name)}
+def page_parts(*scripts: str) -> dict[str, str]:
+    """Return the style, the scripts and the policy that allows these two alone."""
+    files = {"style": _text("report.css"), "script": "\n".join(map(_text, scripts))}
     hashed = {
         kind: base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         for kind, content in files.items()
     }
     policy = (
         f"default-src 'none'; script-src 'sha256-{hashed['script']}'; "
-        f"style-src 'sha256-{hashed['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
+        f"style-src 'sha256-{hashed['style']}'; base-uri 'none'; form-action 'none'"
     )
     return {**files, "policy": policy}
 
@@ -194,115 +407,3 @@ def _template(name: str) -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template(name)
-
-
-def _explorer_panel(explorer: Explorer, models: Sequence[str]) -> dict[str, Any]:
-    """Return the slider's frames, and every measure at the threshold shown first."""
-    several = len(explorer.parts) > 1
-    return {
-        "thresholds": explorer.thresholds,
-        "start": explorer.start,
-        "shown": explorer.thresholds[explorer.start],
-        "frames": [
-            {"name": frame.name, "title": frame.title, "svg": frame.svg()}
-            for frame in explorer.frames()
-        ],
-        "recalibrated": not several
-        and calibratable(explorer.first.fit)
-        and explorer.first.recalibration.after is not None,
-        "measures": [
-            {
-                "name": name,
-                "title": MEASURES[name],
-                "cells": [_cell(e) for e in explorer.shown(name)],
-                "gap": _cell(explorer.gap_at(name, explorer.start))
-                if several
-                else None,
-            }
-            for name in explorer.measures
-        ],
-        "counts": [
-            {
-                "name": name,
-                "title": title,
-                "cells": [_count(e) for e in explorer.shown(name)],
-            }
-            for name, title in COUNTS.items()
-        ],
-        "several": several,
-        "gap": " less ".join(models) if models else "largest gap",
-        "names": list(explorer.parts),
-    }
-
-
-def _cell(estimate: Estimate) -> tuple[str, str]:
-    """Write a value and its interval, which needs a sampling error."""
-    value, interval = _between(estimate.value, estimate.interval())
-    return value, "" if estimate.sampling is None else interval
-
-
-def _count(estimate: Estimate) -> tuple[str, str]:
-    low, high = (f"{end:,.0f}" for end in estimate.interval())
-    return f"{estimate.value:,.0f}", "" if low == high else f"[{low}, {high}]"
-
-
-def _gaps(explorer: Explorer, result: Exports) -> dict[str, Any] | None:
-    """Return the gaps between groups that have curves, at the threshold shown first."""
-    if result.fairness is None or len(result.drawn) < 2:
-        return None
-    at = explorer.thresholds[explorer.start]
-    fairness, rows = result.fairness(at), []
-    for row in fairness.rows():
-        gaps = [g for g in row["gaps"] if not math.isnan(g.difference)]
-        widest = max(gaps, key=lambda g: abs(g.difference), default=None)
-        pairs = []
-        for g in gaps:
-            difference = _between(g.difference, g.interval)
-            ratio = _between(g.ratio, g.ratio_interval)
-            pairs.append((g.first, g.second, difference, ratio))
-        rows.append(
-            {
-                "criterion": row["criterion"],
-                "title": row["title"],
-                "largest": _cell(row["largest"]),
-                "between": f"{widest.first}, {widest.second}" if widest else "",
-                "pairs": pairs,
-            }
-        )
-    refused = {k: v.fit.refusal for k, v in result.parts.items() if v.fit.refusal}
-    return {"threshold": at, "rows": rows, "unsure": {**fairness.small(), **refused}}
-
-
-def _between(value: float, ends: tuple[float, float]) -> tuple[str, str]:
-    if math.isnan(value):
-        return "undefined", ""
-    return f"{value:.3f}", f"[{ends[0]:.3f}, {ends[1]:.3f}]"
-
-
-def _measures(part: Evaluation) -> dict[str, Estimate]:
-    """Return the rows of the big table: all that was asked for, one row per meaning.
-
-    AUPR is average precision but for ties: it is shown where the two differ.
-    """
-    shown = dict(part.metrics)
-    areas = [shown[n] for n in ("average_precision", "aupr") if n in shown]
-    if len(areas) == 2 and f"{areas[0].value:.4f}" == f"{areas[1].value:.4f}":
-        del shown["aupr"]
-    return titled(shown)
-
-
-def _rate_table(part: Evaluation, name: str) -> dict[str, Any] | None:
-    """Return all thresholds of the plan as one table; None where there are none."""
-    rates = {f"{at.threshold:g}": at.rates() for at in part.thresholds.planned()}
-    if not rates:
-        return None
-    titles = list(next(iter(rates.values())))
-    rows = [(at, [_cell(each[t]) for t in titles]) for at, each in rates.items()]
-    return {"name": name, "titles": titles, "rows": rows}
-
-
-def _estimate_table(rows: Mapping[str, Estimate], name: str = "") -> dict[str, Any]:
-    """Return estimates as the rows of a table."""
-    interval, cells_of = interval_column(rows)
-    written = {title: cells_of(estimate) for title, estimate in rows.items()}
-    return {"name": name, "interval": interval, "rows": written}

@@ -221,5 +221,5 @@ def _frame(sweep: Sweep, points: Sequence[Predicted]) -> Frame:
         x_range=(0.0, float(max(len(points) - 1, 1))),
         y_range=(0.0, top),
         x_ticks=[(float(i), f"{p.value:,.6g}") for i, p in enumerate(points)],
-        markers=[(float(k), series["total"][k])],
+        markers=[(0, float(k), float(series["total"][k]))],
     )

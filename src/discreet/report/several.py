@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
 
 from discreet.errors import NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.metrics.table import METRICS
+from discreet.metrics.thresholds import at_threshold
 from discreet.privacy.claim import Claim
 from discreet.recalibrate.several_classes import (
     ClassMap,
@@ -22,10 +25,12 @@ from discreet.report.drift import WATCHED, Drift
 from discreet.report.evaluation import Evaluation
 from discreet.report.exports import Exports
 from discreet.report.fairness import Fairness, weighted_mean
+from discreet.report.forest import Forest, ForestRow
 from discreet.report.shown import Parts
 from discreet.report.text import document
 from discreet.report.views import counted
-from discreet.statistic.observed import NoisyHistogram
+from discreet.statistic import Grouped
+from discreet.statistic.observed import NoisyHistogram, SummedNoise
 
 Average: TypeAlias = Literal["macro", "weighted"]
 Pair: TypeAlias = tuple[str, str]
@@ -61,6 +66,39 @@ class MultiEvaluation(Parts):
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    @cached_property
+    def pooled(self) -> Evaluation | None:
+        """All groups together; None for classes, which share their examples."""
+        first = next(iter(self.values()))
+        plan = first.plan
+        if plan is None or not isinstance(plan.statistic, Grouped):
+            return None
+        seen = [part.observed for part in self.values()]
+        table = np.stack([[one.negatives, one.positives] for one in seen], axis=2)
+        together = replace(
+            seen[0],
+            negatives=table[0].sum(axis=1),
+            positives=table[1].sum(axis=1),
+            noise=SummedNoise(seen[0].noise, table, 2),
+            notes=(),
+        )
+        fit = (first.source.estimator or plan.privacy.estimator()).fit(together)
+        source = replace(first.source, part="pooled")
+        return Evaluation(fit, self.claim, source, plan, first.heterogeneity)
+
+    def forest(self, metric: str = "auc", *, at: float | None = None) -> Forest:
+        """Return a metric, or a rate at a threshold, of every part and of all together."""
+
+        def row(name: str, part: Evaluation) -> ForestRow:
+            if at is None:
+                estimate = part.metrics[metric]
+            else:
+                estimate = at_threshold(counted(part.fit), at)[metric]
+            return ForestRow(name, estimate.value, *estimate.interval())
+
+        pooled = None if self.pooled is None else row("pooled", self.pooled)
+        return Forest(metric, tuple(row(*each) for each in self.items()), pooled, at=at)
 
     def average(self, metric: str = "auc", how: Average = "macro") -> Estimate:
         """Average one-vs-rest metrics: equal weights, or by each class's positives."""
@@ -162,7 +200,14 @@ class MultiEvaluation(Parts):
     @property
     def exports(self) -> Exports:
         """The result for other programs; groups with their gaps."""
-        exports = Exports(self.parts, self.claim, self._values, self._summary)
+        exports = Exports(
+            self.parts,
+            self.claim,
+            self._values,
+            self._summary,
+            pooled=self.pooled,
+            forest=self.forest if self.pooled is not None else None,
+        )
         groups = exports.drawn
         if not exports.disjoint or len(groups) < 2:
             return exports

@@ -14,9 +14,10 @@ from discreet.estimate.estimate import Estimate
 from discreet.estimate.fit import Fit, ScalarFit
 from discreet.metrics.curve_points import pr_points, roc_points
 from discreet.metrics.table import METRICS, RATES
+from discreet.metrics.thresholds import at_threshold
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import ApproxDP, PureDP
-from discreet.report.views import calibratable
+from discreet.report.views import calibratable, prevalence_of
 from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
@@ -102,6 +103,31 @@ def _cells(estimate: Estimate, *, worst_case_binning: bool) -> EstimateCells:
 def titled(metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
     """Return estimates by their titles, in the order in which they are shown."""
     return {METRICS[name].title: metrics[name] for name in METRICS if name in metrics}
+
+
+def distinct(part: Evaluation) -> dict[str, Estimate]:
+    """Return all that was asked for, one row per meaning.
+
+    AUPR is average precision but for ties: it is shown where the two differ.
+    """
+    shown = dict(part.metrics)
+    areas = [shown[n] for n in ("average_precision", "aupr") if n in shown]
+    if len(areas) == 2 and f"{areas[0].value:.4f}" == f"{areas[1].value:.4f}":
+        del shown["aupr"]
+    return shown
+
+
+def number_cell(estimate: Estimate) -> tuple[str, str]:
+    """Write a value and its interval, which needs a sampling error."""
+    value, interval = between(estimate.value, estimate.interval())
+    return value, "" if estimate.sampling is None else interval
+
+
+def between(value: float, ends: tuple[float, float]) -> tuple[str, str]:
+    """Write a value and the ends of its interval."""
+    if math.isnan(value):
+        return "undefined", ""
+    return f"{value:.3f}", f"[{ends[0]:.3f}, {ends[1]:.3f}]"
 
 
 def title_of(measure: str) -> str:
@@ -199,36 +225,49 @@ class Headline(NamedTuple):
     title: str
     estimate: Estimate
     sentence: str
+    chance: float | None = None
+    """What scores that say nothing would have."""
 
 
-def headlines(result: Evaluation) -> list[Headline]:
-    """Return the two or three numbers that matter first."""
+def headlines(result: Evaluation, *, curves: bool = True) -> list[Headline]:
+    """Return the two or three numbers that matter first.
+
+    Without ``curves`` no rate is shown at a threshold that the plan does not name.
+    """
 
     def share(estimate: Estimate) -> str:
         known = not math.isnan(estimate.value)
         return f"{estimate.value:.1%}" if known else "an unknown share"
 
-    rows, planned = [], result.thresholds.planned()[:1]
+    rows, fit = [], result.fit
+    lead = result.thresholds.lead(planned_only=not curves)
     if "auc" in result.metrics:
         sentence = (
             "Of two people of whom one is positive, the model gives the positive one the "
             f"higher score {share(result.auc)} of the time; chance is 50%."
         )
-        rows.append(("AUC", result.auc, sentence))
-    if "average_precision" in result.metrics and not planned:
+        rows.append(Headline("AUC", result.auc, sentence, 0.5))
+    if lead is not None and isinstance(fit, Fit):
+        at, prevalence = at_threshold(fit, lead.value), prevalence_of(fit.observed)
+        t, recall, precision = f"{lead.value:g}", at["recall"], at["precision"]
+        named = "" if lead.planned else ", the prevalence"
+        sentence = f"Of all positives, {share(recall)} score {t} or more."
+        rows.append(Headline(f"Sensitivity at {t}{named}", recall, sentence))
+        sentence = (
+            f"Of all that score {t} or more, {share(precision)} are positive; chance is "
+            f"{prevalence:.1%}."
+        )
+        rows.append(
+            Headline(f"Precision at {t}{named}", precision, sentence, prevalence)
+        )
+    elif "average_precision" in result.metrics:
         estimate = result.average_precision
         sentence = (
             "Going down the list from the highest score, on average "
             f"{share(estimate)} of those seen so far are positive."
         )
-        rows.append(("Average precision", estimate, sentence))
-    for at in planned:
-        t, recall, precision = f"{at.threshold:g}", at["recall"], at["precision"]
-        sentence = f"Of all positives, {share(recall)} score {t} or more."
-        rows.append((f"Sensitivity at {t}", recall, sentence))
-        sentence = f"Of all that score {t} or more, {share(precision)} are positive."
-        rows.append((f"Precision at {t}", precision, sentence))
-    return [Headline(*row) for row in rows]
+        rows.append(Headline("Average precision", estimate, sentence))
+    return rows
 
 
 def calibration_words(result: Evaluation) -> str:

@@ -42,7 +42,6 @@ TOLERANCE: Final = 1e-6
 NEGLIGIBLE: Final = 1e-9
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+(?:e[+-]?[0-9]{1,4})?|e-[0-9]{1,4})")
 """A number with a fraction; whole ones, as in dates and digests, are text."""
-_PICTURE: Final = re.compile(r'(src="data:image/png;base64,)([A-Za-z0-9+/=]*)"')
 _LONGEST_KEY: Final = 60
 
 
@@ -56,8 +55,6 @@ class Agreement:
     """Where words, whole numbers, keys or types differ, or something is missing."""
     wrong: tuple[str, ...] = ()
     """Where numbers with a fraction differ."""
-    pictures: int = 0
-    """Pictures that differ."""
     same_bytes: bool = False
 
 
@@ -105,16 +102,13 @@ def _at(path: str, key: str) -> str:
 
 
 def compare_pages(theirs: str, ours: str) -> Agreement:
-    """Compare two pages: their pictures, their numbers and all text between these."""
+    """Compare two pages: their numbers and all text between these."""
     every = len(_NUMBER.findall(ours))
     if theirs == ours:
         return Agreement(every, same_bytes=True)
-    pictures = [_PICTURE.findall(page) for page in (theirs, ours)]
-    drawn = sum(one != other for one, other in zip(*pictures, strict=False))
-    # What is left of a picture stays text: one that was deleted or added is missed there.
-    lines = [_PICTURE.sub(r"\1", page).split("\n") for page in (theirs, ours)]
+    lines = [page.split("\n") for page in (theirs, ours)]
     if len(lines[0]) != len(lines[1]):
-        return Agreement(0, ("the page",), pictures=drawn)
+        return Agreement(0, ("the page",))
     words: list[str] = []
     wrong: list[str] = []
     for place, (one, other) in enumerate(zip(*lines, strict=True), 1):
@@ -127,7 +121,7 @@ def compare_pages(theirs: str, ours: str) -> Agreement:
         pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
         moved = sum(not _same_number(*pair) for pair in pairs)
         wrong += [f"a number in line {place} of the page"] * moved
-    return Agreement(every - len(wrong), tuple(words), tuple(wrong), drawn)
+    return Agreement(every - len(wrong), tuple(words), tuple(wrong))
 
 
 def _same_number(theirs: str, ours: str) -> bool:
@@ -390,11 +384,11 @@ def _judge(agreement: Agreement, made: Made) -> str:
     """Return what could not be compared, '' if nothing; refuse what does not follow.
 
     Another version of discreet may write other words and compute other numbers. Another
-    NumPy or matplotlib changes no word. What it rounds or draws otherwise is told, since
-    nobody can tell it from a forgery.
+    NumPy changes no word. What it rounds otherwise is told, since nobody can tell it from
+    a forgery.
     """
     here, words, wrong = Made(), agreement.words, agreement.wrong
-    if not (words or wrong or agreement.pictures):
+    if not (words or wrong):
         return ""
     if made.discreet != here.discreet:
         return (
@@ -403,16 +397,12 @@ def _judge(agreement: Agreement, made: Made) -> str:
         )
     others = ", ".join(made.others())
     if words or not others:
-        first = (*words, *wrong, "a picture on the page")[0]
+        first = (*words, *wrong)[0]
         raise ReleaseError(f"{first} does not follow from the release")
-    differing = []
-    if wrong:
-        differing.append(f"{len(wrong):,} of its numbers, first {wrong[0]}")
-    if agreement.pictures:
-        differing.append(f"{agreement.pictures} of its pictures")
     return (
-        f"Computed here, {' and '.join(differing)} came out otherwise; all words agree. "
-        f"It was made with {others}: verify it with these versions."
+        f"Computed here, {len(wrong):,} of its numbers, first {wrong[0]} came out "
+        f"otherwise; all words agree. It was made with {others}: verify it with these "
+        "versions."
     )
 
 

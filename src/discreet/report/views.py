@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from discreet.metrics.errors import measure
 from discreet.metrics.finding import Aim, FoundThreshold, find_threshold
 from discreet.metrics.table import METRICS, partial_area_row
 from discreet.metrics.thresholds import AtThreshold, at_threshold
+from discreet.plan.bins import default_thresholds
 from discreet.plan.plan import Plan
 from discreet.recalibrate import CalibrationMap
 from discreet.report.conformal import ConformalThresholds, Given, conformal
@@ -79,6 +80,14 @@ def prevalence_of(observed: NoisyHistogram) -> float:
     return observed.total_positives / total if total > 0 else math.nan
 
 
+class LeadThreshold(NamedTuple):
+    """The threshold that a reader is shown first, and where it comes from."""
+
+    value: float
+    planned: bool
+    """Whether the plan names it; else it is the prevalence."""
+
+
 @dataclass(frozen=True, eq=False)
 class Thresholds:
     """The thresholds of a result: the plan's own, and those that reach an aim."""
@@ -91,6 +100,34 @@ class Thresholds:
         if self.plan is None or not isinstance(self.fit, Fit):
             return ()
         return tuple(at_threshold(self.fit, t) for t in self.plan.thresholds)
+
+    def lead(self, *, planned_only: bool = False) -> LeadThreshold | None:
+        """Return the plan's first threshold, or one at the prevalence.
+
+        A plan that names no threshold has one half, which is above every score of a rare
+        event. So one half alone is not taken for a choice. Scores that are not
+        probabilities are cut where as many lie above as are positive.
+        """
+        planned = () if self.plan is None else self.plan.thresholds
+        own = LeadThreshold(planned[0], planned=True) if planned else None
+        if planned_only or not isinstance(self.fit, Fit) or self.fit.refusal:
+            return own
+        scores = self.fit.observed.edges.scores
+        share = prevalence_of(self.fit.observed)
+        if (own and planned != default_thresholds(scores)) or not 0 < share < 1:
+            return own
+        rare = float(f"{min(share, 1 - share):.2g}")
+        value = rare if share <= 0.5 else round(1 - rare, 9)
+        if scores.kind == "logit":
+            value = round(math.log(value / (1 - value)), 2)
+        elif scores.kind == "other":
+            curves = self.fit.curves
+            above = curves.true_positives + curves.false_positives
+            place = int(np.argmin(np.abs(above - share * above[-1])))
+            value = float(curves.thresholds[max(place, 1)])
+        if value in planned:
+            return own
+        return LeadThreshold(value, planned=False)
 
     def find(self, aim: str | None = None, /, **target: float) -> FoundThreshold:
         """Find the threshold of one aim, with its interval and all measures there.

@@ -8,6 +8,7 @@ import re
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +19,14 @@ from discreet.entropy import Seeded
 from discreet.errors import InputError
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import ModelRef
+from discreet.report import page
 from discreet.report.explorer import Explorer
 from discreet.report.fairness import MEASURES
+from discreet.report.figures import Figures
+from discreet.report.forest import ForestRow
+from discreet.report.page import SECTIONS
+from discreet.report.svg import interval_rows
+from discreet.report.views import prevalence_of
 from discreet.transport.simulation import run
 from mpc_reference import Reference
 
@@ -79,12 +86,12 @@ def text(result):
 
 
 def test_the_report_is_one_small_file_that_loads_nothing(result, text):
-    page = Outline(text)
-    assert page.open == []
-    assert page.loads == []
-    assert page.tags.count("script") == 3  # the release, the numbers, the script
-    assert page.tags.count("figure") == 4
-    words = re.sub(r"\s+", " ", " ".join(page.words))
+    outline = Outline(text)
+    assert outline.open == []
+    assert outline.loads == []
+    assert outline.tags.count("script") == 3  # the release, the numbers, the script
+    assert outline.tags.count("figure") == 4
+    words = re.sub(r"\s+", " ", " ".join(outline.words))
     assert f"{result.auc.value:.4f}" in words
     assert "1-DP for one example added or removed" in words
     assert result.plan.digest().hex() in words
@@ -129,10 +136,16 @@ def test_groups_share_one_report():
         groups=["old", "young"],
     )
     text = found.exports.html()
-    assert Outline(text).tags.count("figure") == 4  # each holds both groups
+    assert Outline(text).tags.count("figure") == 8  # small ones, four of each group
     assert '<th scope="col">largest gap</th>' in text
-    assert "AUC, old" in text
-    fair = found.fairness(0.5)
+    lead = found.pooled.thresholds.lead().value
+    for metric, at in (("auc", None), ("recall", lead), ("precision", lead)):
+        forest = found.forest(metric, at=at)
+        for row in (*forest.rows, forest.pooled):
+            shown = f"<b>{row.estimate:.3f}</b> <span>{row.low:.3f} to {row.high:.3f}"
+            assert shown in text, row
+    assert text.count('class="diamond"') == 3
+    fair = found.fairness(lead)
     for name, row in zip(MEASURES, fair.rows(), strict=False):
         low, high = fair.largest(name).interval()
         assert f"[{low:.3f}, {high:.3f}]" in text, name
@@ -176,7 +189,7 @@ def test_classes_share_examples_so_their_gap_has_no_interval():
         classes=["a", "b", "c"],
     )
     text = found.exports.html()
-    gaps = re.findall(r"<td data-gap=\"\w+\"><b>[\d.]+</b> <span>(.*?)</span>", text)
+    gaps = re.findall(r"data-gap=\"\w+\"><b>[\d.]+</b> <span>(.*?)</span>", text)
     assert gaps
     assert set(gaps) == {""}
     assert "Gaps between groups" not in text
@@ -212,3 +225,184 @@ def test_the_slider_holds_what_the_library_says(result):
         value, low, high = data["parts"][0][measure][k]
         assert value == pytest.approx(at[measure].value, abs=1e-11)
         assert (low, high) == pytest.approx(tuple(at[measure].interval()), abs=1e-11)
+
+
+# -- the first screen --------------------------------------------------------------
+
+
+def _rare(share, n=20_000, **asked):
+    rng = np.random.default_rng(8)
+    y = rng.random(n) < share
+    centre = np.log(share / (1 - share))
+    scores = 1 / (1 + np.exp(-rng.normal(centre + 1.5 * y, 1)))
+    return discreet.evaluate([discreet.Examples(scores, y)], **asked)
+
+
+@pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")
+def test_a_rare_events_cards_are_at_the_prevalence_where_it_finds_somebody():
+    found = _rare(0.01)
+    assert found.at(0.5).recall < 0.02
+    lead = found.thresholds.lead()
+    observed = found.observed
+    total = observed.total_positives + observed.total_negatives
+    assert lead.value == float(f"{observed.total_positives / total:.2g}")
+    text = found.exports.html()
+    recall = found.at(lead.value).recall
+    assert f"<h2>Sensitivity at {lead.value:g}, the prevalence</h2>" in text
+    assert f'<div class="big">{recall:.3f}</div>' in text
+    assert recall > 0.5
+
+
+def test_a_threshold_that_the_plan_names_leads():
+    found = _rare(0.01, thresholds=[0.2, 0.03])
+    assert found.thresholds.lead() == (0.2, True)
+    assert "<h2>Sensitivity at 0.2</h2>" in found.exports.html()
+
+
+def test_logits_and_other_scores_lead_at_the_prevalence_too():
+    rng = np.random.default_rng(9)
+    y = rng.random(5000) < 0.1
+    z = rng.normal(2.0 * y - 2, 1)
+    logits = discreet.evaluate([discreet.Examples(z, y, kind="logit")])
+    share = float(f"{y.mean():.2g}")
+    expected = round(float(np.log(share / (1 - share))), 2)
+    assert logits.thresholds.lead() == (expected, False)
+    other = discreet.evaluate(
+        [discreet.Examples(z, y, kind="other", low=-8, high=8)], thresholds=[]
+    )
+    cut = other.thresholds.lead().value
+    assert np.mean(z >= cut) == pytest.approx(y.mean(), abs=0.01)
+    for found in (logits, other):
+        assert "the prevalence</h2>" in found.exports.html()
+
+
+def test_without_its_record_an_exact_report_has_no_rate_that_the_plan_does_not_name():
+    found = _rare(0.1, thresholds=[])
+    whole, bare = found.exports.html(), found.exports.html(record=False)
+    assert "the prevalence</h2>" in whole
+    assert "the prevalence</h2>" not in bare
+    assert "<h2>Average precision</h2>" in bare
+
+
+def test_chance_is_marked_on_the_bars_of_auc_and_precision(result, text):
+    places = re.findall(r'<line class="chance" x1="([\d.]+)%"', text)
+    observed = result.observed
+    share = observed.total_positives / (
+        observed.total_positives + observed.total_negatives
+    )
+    assert [float(p) for p in places] == pytest.approx([50, 100 * share], abs=0.01)
+
+
+def test_a_page_without_a_name_says_how_to_give_one(text):
+    unnamed = _rare(0.3).exports.html()
+    assert "<h1>Unnamed model</h1>" in unnamed
+    assert "--name" in unnamed[: unnamed.index("</header>")]
+    assert "--name" not in text[: text.index("</header>")]
+
+
+def test_two_models_have_their_differences_around_zero():
+    rng = np.random.default_rng(10)
+    y = rng.random(4000) < 0.3
+    first = 1 / (1 + np.exp(-rng.normal(2.0 * y - 1, 1)))
+    other = np.clip(first + rng.normal(0, 0.2, 4000), 0, 1)
+    found = discreet.compare(
+        [discreet.Examples(np.column_stack([first, other]), y)],
+        names=("new", "old"),
+    )
+    text = found.exports.html()
+    gap = found.difference("auc")
+    low, high = gap.interval()
+    assert f"<b>{gap.value:+.3f}</b> <span>{low:+.3f} to {high:+.3f}</span>" in text
+    assert text.count('data-plot="difference ') == 6
+    assert text.count("dashed: no difference") == 6
+    words = text[: text.index("What was promised")]
+    assert words.count("Of two people") == 0  # no card twice with one sentence
+
+
+@pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+def test_the_pooled_row_is_what_all_groups_together_give():
+    groups = np.where(np.random.default_rng(6).random(3000) < 0.4, "old", "young")
+    sites = [_site(5, 3000, groups=groups)]
+    grouped = discreet.evaluate(sites, edges=Uniform(20), groups=["old", "young"])
+    together = discreet.evaluate(sites, edges=Uniform(20), groups=[])
+    for name in ("auc", "average_precision", "brier"):
+        own, other = grouped.pooled.metrics[name], together.metrics[name]
+        expected = (other.value, *other.interval())
+        assert (own.value, *own.interval()) == pytest.approx(expected, abs=1e-12)
+
+
+# -- pictures ----------------------------------------------------------------------
+
+
+def test_the_decision_curves_axis_ends_at_the_prevalence_however_wide_the_band_is():
+    sites = [_site(3, 300)]
+    found = discreet.evaluate(sites, privacy=discreet.DistributedDP(0.3), examples=300)
+    explorer = Explorer({"": found})
+    frame = next(
+        f.panels[0].frame
+        for f in Figures(explorer).every()
+        if f.title == "Decision curve"
+    )
+    widest = max(
+        at["net_benefit"].interval().high
+        for at in explorer.measured[0]
+        if not np.isnan(at["net_benefit"].value)
+    )
+    share = prevalence_of(found.observed)
+    assert widest > 1.3 * share  # the band would have squeezed the curve
+    assert frame.y_range == pytest.approx((-0.22 * share, 1.08 * share))
+    assert [label.text for label in frame.labels] == ["treat all", "treat none"]
+
+
+def test_each_group_has_its_own_treat_all():
+    rng = np.random.default_rng(6)
+    group = np.where(rng.random(6000) < 0.5, "old", "young")
+    share = np.where(group == "old", 0.4, 0.1)
+    y = rng.random(6000) < share
+    scores = np.clip(rng.normal(0.3 + 0.3 * y, 0.15), 0, 1)
+    found = discreet.evaluate(
+        [discreet.Examples(scores, y, groups=group)],
+        edges=Uniform(20),
+        groups=["old", "young"],
+    )
+    figures = Figures(Explorer(dict(found), pooled=found.pooled)).every()
+    (decision,) = [f for f in figures if f.title == "Decision curve"]
+    starts = [float(panel.frame.strokes[0].y[0]) for panel in decision.panels]
+    shares = [prevalence_of(part.observed) for part in found.values()]
+    assert starts == pytest.approx(shares)
+    assert len({panel.frame.y_range for panel in decision.panels}) == 1
+    assert len({panel.frame.x_range for panel in decision.panels}) == 1
+
+
+def test_an_interval_far_wider_than_the_others_is_cut_and_has_arrows():
+    rows = [
+        ForestRow("a", 0.80, 0.78, 0.82),
+        ForestRow("b", 0.82, 0.80, 0.84),
+        ForestRow("few", 0.7, 0.1, 1.0),
+        ForestRow("none", float("nan"), float("nan"), float("nan")),
+        ForestRow("pooled", 0.81, 0.80, 0.82),
+    ]
+    drawn = interval_rows(rows, reference=0.81, whole=[4]).rows
+    assert ["arrow" in row for row in drawn] == [False, False, True, False, False]
+    assert ["diamond" in row for row in drawn] == [False, False, False, False, True]
+    assert "circle" not in drawn[3]
+    inside = float(re.search(r'class="reach" x1="([\d.]+)%', drawn[0]).group(1))
+    assert 0 < inside < 100
+    # Places follow the values: b begins where pooled does.
+    begins = re.search(r'class="reach" x1="([\d.]+)%', drawn[1]).group(1)
+    assert f'<svg x="{begins}%"' in drawn[4]
+
+
+def test_the_sliders_ticks_do_not_touch_and_name_the_plans_threshold():
+    ticks = Explorer({"": _rare(0.01, thresholds=[0.2])}).ticks
+    places = [tick.place for tick in ticks]
+    assert min(np.diff(places)) > 0.08
+    assert [tick.label for tick in ticks if tick.planned] == ["0.2"]
+    assert len(ticks) >= 5
+
+
+def test_every_section_has_its_template_and_its_script():
+    for section in SECTIONS:
+        files = [f"{section.name}.html.j2", *filter(None, [section.script])]
+        for file in files:
+            assert (Path(page.__file__).parent / "templates" / file).exists()

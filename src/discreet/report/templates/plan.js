@@ -2,12 +2,12 @@
 // Looks predictions up; nothing is computed here.
 (() => {
   const data = JSON.parse(document.getElementById("plan-data").textContent);
-  const LEFT = 46, TOP = 10, SIDE = 300;
   for (const slider of document.querySelectorAll("[data-sweep]")) {
     const rows = data[slider.dataset.sweep];
     const said = document.getElementById(`${slider.id}-said`);
     const svg = document.querySelector(`svg[data-plot="sweep-${slider.id}"]`);
     const marker = svg.querySelector(".marker");
+    const [start, top, side] = svg.dataset.box.split(" ").map(Number);
     const [low, high] = svg.dataset.y.split(" ").map(Number);
     const [left, right] = svg.dataset.x.split(" ").map(Number);
     const show = () => {
@@ -18,8 +18,8 @@
         (row.refusal ? ` Do not run: ${row.refusal}.` : "");
       const size = Number(row.auc.replace("± ", ""));
       const known = Number.isFinite(size);
-      marker.setAttribute("cx", known ? LEFT + (SIDE * (k - left)) / (right - left) : -99);
-      marker.setAttribute("cy", known ? TOP + SIDE * (1 - (size - low) / (high - low)) : -99);
+      marker.setAttribute("cx", known ? start + (side * (k - left)) / (right - left) : -99);
+      marker.setAttribute("cy", known ? top + side * (1 - (size - low) / (high - low)) : -99);
     };
     slider.addEventListener("input", show);
     show();

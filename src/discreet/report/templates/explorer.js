@@ -1,7 +1,7 @@
-"use strict";
 // The page's own numbers, looked up: result.at(t) of the library at each threshold. What
 // is computed here is the prevalence question alone, and it is marked as such.
 (() => {
+  "use strict";
   const source = document.getElementById("explorer-data");
   if (!source) return;
   const data = JSON.parse(source.textContent);
@@ -9,7 +9,6 @@
   const slider = byId("threshold"), typed = byId("threshold-number");
   const share = byId("prevalence"), reset = byId("prevalence-reset");
   const [VALUE, LOW, HIGH] = [0, 1, 2];
-  const LEFT = 46, TOP = 10, SIDE = 300;
 
   const shown = (value) => (value === null ? "undefined" : value.toFixed(3));
   const count = (value) =>
@@ -39,7 +38,8 @@
     ];
   }
 
-  function fill(cell, [value, low, high]) {
+  function fill(cell, [value, low, high], marked) {
+    cell.classList.toggle("reweighted", marked);
     cell.dataset.value = value === null ? "" : String(value);
     cell.dataset.low = low === null ? "" : String(low);
     cell.dataset.high = high === null ? "" : String(high);
@@ -48,15 +48,27 @@
       value === null || low === null ? "" : `[${shown(low)}, ${shown(high)}]`;
   }
 
-  function move(plot, part, x, y) {
-    const svg = document.querySelector(`svg[data-plot="${plot}"]`);
-    if (!svg) return;
-    const marker = svg.querySelector(`.marker[data-part="${part}"]`);
-    const [left, right] = svg.dataset.x.split(" ").map(Number);
+  // Where the point of a part lies on each kind of picture, at the k-th threshold.
+  const less = (value) => (value === null ? null : 1 - value);
+  const places = {
+    roc: (part, k) => [less(part.specificity[k][VALUE]), part.recall[k][VALUE]],
+    pr: (part, k) => [part.recall[k][VALUE], part.precision[k][VALUE]],
+    decision: (part, k) => [data.thresholds[k], part.net_benefit[k][VALUE]],
+    difference: (part, k, measure) => [data.thresholds[k], data.gaps[measure][k][VALUE]],
+  };
+
+  function move(svg, k) {
+    const [kind, measure] = svg.dataset.plot.split(" ");
+    if (!places[kind]) return;
+    const [left, top, side] = svg.dataset.box.split(" ").map(Number);
+    const [first, last] = svg.dataset.x.split(" ").map(Number);
     const [low, high] = svg.dataset.y.split(" ").map(Number);
-    const known = x !== null && y !== null;
-    marker.setAttribute("cx", known ? LEFT + (SIDE * (x - left)) / (right - left) : -99);
-    marker.setAttribute("cy", known ? TOP + SIDE * (1 - (y - low) / (high - low)) : -99);
+    for (const marker of svg.querySelectorAll(".marker")) {
+      const [x, y] = places[kind](data.parts[Number(marker.dataset.part)], k, measure);
+      const inside = x !== null && y !== null && x >= first && x <= last && y >= low && y <= high;
+      marker.setAttribute("cx", inside ? left + (side * (x - first)) / (last - first) : -99);
+      marker.setAttribute("cy", inside ? top + side * (1 - (y - low) / (high - low)) : -99);
+    }
   }
 
   // At another prevalence, or of parts that share examples: a distance without an interval.
@@ -83,13 +95,11 @@
       const values = [];
       data.parts.forEach((part, i) => {
         const found = marked ? whatIf(part, k, measure, p) : part[measure][k];
-        values.push(found[VALUE]);
-        fill(document.querySelector(`[data-measure="${measure}"][data-part="${i}"]`), found);
+        if (i < data.compared) values.push(found[VALUE]);
+        fill(document.querySelector(`[data-measure="${measure}"][data-part="${i}"]`), found, marked);
       });
-      const row = document.querySelector(`tr[data-row="${measure}"]`);
-      row.classList.toggle("reweighted", marked);
-      const gap = row.querySelector("[data-gap]");
-      if (gap) fill(gap, marked || !data.gaps[measure] ? apart(values) : data.gaps[measure][k]);
+      const gap = document.querySelector(`[data-gap="${measure}"]`);
+      if (gap) fill(gap, marked || !data.gaps[measure] ? apart(values) : data.gaps[measure][k], marked);
     }
     data.parts.forEach((part, i) => {
       for (const name of ["true_positives", "false_negatives", "false_positives", "true_negatives"]) {
@@ -100,13 +110,10 @@
         cell.querySelector("span").textContent =
           count(low) === count(high) ? "" : `[${count(low)}, ${count(high)}]`;
       }
-      const at = (measure) => part[measure][k][VALUE];
-      move("roc", i, at("specificity") === null ? null : 1 - at("specificity"), at("recall"));
-      move("pr", i, at("recall"), at("precision"));
-      if (part.net_benefit) move("decision", i, t, at("net_benefit"));
     });
+    for (const svg of document.querySelectorAll("svg[data-plot]")) move(svg, k);
     byId("reweighted-note").hidden = p === null;
-    const first = data.parts[0];
+    const first = data.parts[data.compared < data.parts.length ? data.compared : 0]; // all together
     const found = p === null ? first.precision[k][VALUE] : whatIf(first, k, "precision", p)[VALUE];
     const name = data.parts.length > 1 ? `${first.name}: ` : "";
     const percent = (value) => (value === null ? "an unknown share" : `${(100 * value).toFixed(1)}%`);
