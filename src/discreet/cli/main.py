@@ -103,6 +103,10 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "discreet.cli.coordinate:doctor",
             "Check everything that could fail when the coordinator starts.",
         ),
+        "coordinate purge": (
+            "discreet.cli.coordinate:purge",
+            "Delete saved sessions that nobody went on with.",
+        ),
     },
     "Reviewer: whoever signs for the privacy": {
         "verify": (

@@ -181,6 +181,7 @@ class Site:
         if before is not None and message.round <= before.round:
             raise MessageError("a second invitation to a round that was joined came")
         self.account.check_patience()
+        self.account.purge_old()
         charged_before = self._continued(before, message) if message.round else None
         current.round  # noqa: B018 - refused here when the broadcast sums do not fit
         self.admit(plan, session=charged_before)
@@ -269,4 +270,8 @@ class Site:
         with suppress(DiscreetError):  # what cannot be released stays charged
             current = self._current(before, message)
             self._protocol(current.plan).ended(current, notice.withdrawals)
+        try:
+            self.account.purge([before.charged_as])
+        except DiscreetError as error:
+            self.log(f"the session has ended, and {error}")
         return before.ended(notice.ending), reply
