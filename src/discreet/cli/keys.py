@@ -11,7 +11,7 @@ import typer
 from discreet.cli.files import read_plan
 from discreet.cli.site import Authority, https_site
 from discreet.errors import InputError
-from discreet.plan.cohort import Roster, key_text
+from discreet.plan.cohort import Roster, fingerprint, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
@@ -28,7 +28,6 @@ from discreet.transport.keys import (
     CoordinatorKeys,
     PublicFile,
     SiteKeys,
-    fingerprint,
 )
 
 app = typer.Typer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli.files import read_plan
-from discreet.cli.preview import spent_text
 from discreet.codec.documents import to_table
 from discreet.codec.parsing import read_text, shown
 from discreet.errors import InputError, ReleaseError
@@ -40,6 +40,7 @@ from discreet.privacy.ledger_entries import (
 )
 from discreet.privacy.ledger_file import secret_path
 from discreet.privacy.unit import Unit
+from discreet.report.disclosures import spent_text, to_csv, to_html
 from discreet.session.preview import spent_dict
 
 app = typer.Typer(no_args_is_help=True)
@@ -316,9 +317,22 @@ def export(
     out: _Out = None,
     delta: _Delta = 1e-6,
 ) -> None:
-    """Write the record as JSON, without secrets, fingerprints and messages."""
+    """Write the record for an auditor: every disclosure, without secrets and messages.
+
+    As .csv or .html: when, plan, purpose, coordinator, charge, one row each; the page can
+    be printed. Otherwise as JSON, every entry and the totals.
+    """
     with Ledger(path) as ledger:
         entries, (count, tag) = ledger.entries(), ledger.head()
+    if out is not None and out.suffix == ".csv":
+        out.write_text(to_csv(entries), encoding="utf-8")
+        return
+    if out is not None and out.suffix == ".html":
+        made = datetime.now(UTC).date().isoformat()
+        title = f"Record of disclosures: {path.name}"
+        page = to_html(entries, title=title, head=(count, tag), made=made)
+        out.write_text(page, encoding="utf-8")
+        return
     uses = [charge.use for charge in _standing(entries)]
     totals = {}
     for name in _populations(entries):

@@ -81,6 +81,10 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "discreet.cli.keys:app",
             "Make, renew and trust keys; private halves stay where they are made.",
         ),
+        "policy": (
+            "discreet.cli.policy:app",
+            "Say what a site's policy allows, and whether it allows a plan.",
+        ),
         "ledger": (
             "discreet.cli.ledger:app",
             "Make and read a site's record of all its releases.",

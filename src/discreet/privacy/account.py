@@ -66,6 +66,10 @@ class Use:
         default=(), compare=False, metadata=written(supplied="settled")
     )
     """The sites of further sums that were signed with it: those of other groups."""
+    purpose: str = field(default="", compare=False, metadata=written(left_out=True))
+    """What the plan says that the result is for."""
+    coordinator: str = field(default="", compare=False, metadata=written(left_out=True))
+    """The text of the key of the plan's coordinator."""
 
     @property
     def question(self) -> bytes:

@@ -14,7 +14,7 @@ about the models that were named, with a roster.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -221,11 +221,22 @@ class Policy:
 
     def check(self, plan: Plan) -> None:
         """Raise ``PolicyError`` if this plan is not allowed, whatever the data is."""
-        self._check_promise(plan)
-        self._check_cohort(plan)
-        self._check_coordinator(plan)
-        self._check_questions(plan)
-        self._check_cells(plan)
+        for reason in self.reasons(plan):
+            raise PolicyError(reason)
+
+    def reasons(self, plan: Plan) -> Iterator[str]:
+        """Yield why this plan is not allowed, a sentence each; nothing if it is."""
+        for check in (
+            self._check_promise,
+            self._check_cohort,
+            self._check_coordinator,
+            self._check_questions,
+            self._check_cells,
+        ):
+            try:
+                check(plan)
+            except PolicyError as error:
+                yield str(error)
 
     def _check_promise(self, plan: Plan) -> None:
         name, unit = plan.privacy.name, plan.privacy.protects
@@ -360,8 +371,10 @@ class AllowAll(Policy):
     def __post_init__(self) -> None:
         """Check nothing: nobody wrote this policy."""
 
-    def check(self, plan: Plan) -> None:
+    def reasons(self, plan: Plan) -> Iterator[str]:
         """Allow every plan."""
+        del plan
+        return iter(())
 
     def limits(self) -> Limits:
         """Refuse no charge."""

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from discreet.data.examples import Examples
 from discreet.errors import DiscreetError, InputError
+from discreet.plan.cohort import fingerprint
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.secret_files import check_secret, read_secret
@@ -54,7 +55,6 @@ from discreet.transport.keys import (
     SiteKeys,
     certificate_in,
     check_dates,
-    fingerprint,
     hosts_of,
     public_file_in,
     read_certificate,

@@ -15,7 +15,6 @@ under the same authority, so that a renewal asks nothing of the sites.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import re
 from collections.abc import Sequence
@@ -71,7 +70,6 @@ SUFFIX: Final = ".public.toml"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _KEYS: Final = {"version", "name", "identity", "authority", "address", "signature"}
 _LONGEST: Final = 2**14
-_GROUPS: Final = 8
 
 
 def check_name(name: str) -> str:
@@ -82,16 +80,6 @@ def check_name(name: str) -> str:
             "starts and ends with a letter or digit"
         )
     return name
-
-
-def fingerprint(identity: bytes) -> str:
-    """Return what two people compare by voice: 128 bits of an identity's digest.
-
-    >>> fingerprint(bytes(32))
-    '3ca0 76be ef4b 458b e3d3 279a 5a0f 7de0'
-    """
-    digest = hashlib.sha256(b"discreet fingerprint\0" + identity).hexdigest()
-    return " ".join(digest[4 * i : 4 * i + 4] for i in range(_GROUPS))
 
 
 @dataclass(frozen=True, slots=True)

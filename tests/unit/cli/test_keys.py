@@ -18,7 +18,7 @@ from discreet.cli.main import app
 from discreet.errors import InputError
 from discreet.failures import exit_code
 from discreet.models.distributed import DistributedDP
-from discreet.plan.cohort import Cohort, PublicFacts, key_text
+from discreet.plan.cohort import Cohort, PublicFacts, fingerprint, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, recommend
 from discreet.privacy.ledger import Ledger
@@ -29,7 +29,6 @@ from discreet.transport.keys import (
     CoordinatorKeys,
     PublicFile,
     SiteKeys,
-    fingerprint,
     hosts_of,
     read_certificate,
 )
