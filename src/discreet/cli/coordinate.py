@@ -197,10 +197,10 @@ def purge(
         int, typer.Option(min=0, help="Sessions that were left so long ago.")
     ] = RETENTION_DAYS,
 ) -> None:
-    """Delete saved sessions that nobody went on with; they cannot be resumed then.
+    """Delete saved sessions that nobody went on with.
 
-    `discreet coordinate` deletes those of 30 days by itself, and each session when its
-    result is written or it was aborted.
+    They cannot be resumed then. `discreet coordinate` deletes those of 30 days by
+    itself, and each session when its result is written or it was aborted.
     """
     deleted = _purge(CoordinatorKeys(keys), days, typer.echo)
     typer.echo(f"{deleted} saved sessions were deleted.")

@@ -79,7 +79,7 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         ),
         "keys": (
             "discreet.cli.keys:app",
-            "Make, renew and trust keys; private halves stay where they are made.",
+            "Make, trust, renew, rotate and revoke keys; private halves stay where they are.",
         ),
         "policy": (
             "discreet.cli.policy:app",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,6 +14,7 @@ from discreet.codec.parsing import decimal_text, shown
 from discreet.errors import DiscreetError
 from discreet.plan.cohort import fingerprint, key_from_text
 from discreet.plan.privacy_model import MODELS
+from discreet.plan.revocation import RevokedKeys
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
 from discreet.session.policy import ANY, UNIT_NAMES, Policy
@@ -70,14 +72,17 @@ def check(
 ) -> None:
     """Say whether a policy allows a plan, before anybody joins.
 
-    Reads no data, charges nothing, connects to nobody. Exits with 0 when the plan is
+    Reads no data, charges nothing, connects to nobody; revoked.toml beside the policy is
+    compared, too. Exits with 0 when the plan is
     allowed, with 1 when this site would decline it, and with 2 when a file cannot be
     read.
     """
     rules, agreed = policyfile.load(path), read_plan(plan)
-    reasons = list(rules.reasons(agreed))
+    revoked = RevokedKeys.beside(path.parent)
+    reasons = [*rules.reasons(agreed), *revoked.reasons(agreed)]
     if not reasons and ledger is not None:
-        with Ledger(ledger, limits=rules.limits()) as account:
+        limits = replace(rules.limits(), same_site=revoked.same_site())
+        with Ledger(ledger, limits=limits) as account:
             try:
                 admit(agreed, rules, account)
             except DiscreetError as err:

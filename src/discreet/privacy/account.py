@@ -9,7 +9,7 @@ shows these few alone, so an account refuses the sum that would complete it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Protocol, TypeAlias
@@ -172,6 +172,8 @@ class Limits:
     """How often a site may decline on one day before it stops listening."""
     retention_days: int = RETENTION_DAYS
     """How long answers of a session are stored whose end nobody told."""
+    same_site: Mapping[str, str] = field(default_factory=dict)
+    """The first id of a site for each of its later ones, such as rotated keys."""
 
 
 def charged(use: Use, earlier: Iterable[Use]) -> bool:
@@ -240,11 +242,16 @@ def difference(
     ``sums`` are the sites of each sum without noise that a session reveals.
     """
     known: list[tuple[str, ...]] = []
+    first = limits.same_site
+
+    def members(sites: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(first.get(site, site) for site in sites))
+
     for e in earlier:
         exact = isinstance(e.loss, Unbounded) and e.population == use.population
         if exact and e.session != use.session:
-            known += [e.sites, *e.others]
-    for sites in sums:
+            known += map(members, (e.sites, *e.others))
+    for sites in map(members, sums):
         reason = shows_few_sites(sites, known, limits.fewest_sites)
         if reason is not None:
             return reason

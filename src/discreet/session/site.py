@@ -24,6 +24,7 @@ from discreet.errors import DiscreetError
 from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
+from discreet.plan.revocation import RevokedKeys
 from discreet.privacy.account import SiteAccount
 from discreet.privacy.ledger import Ledger
 from discreet.secagg.keys import signature_holds
@@ -69,6 +70,7 @@ class Site:
         simulated: whether one machine plays all sites, so that nobody signs.
         strict: whether rows that do not fit the plan are an error.
         protocol: how a simulation adds vectors up; otherwise the plan decides.
+        revoked: keys that count no longer; no plan of theirs is answered.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -84,6 +86,7 @@ class Site:
     simulated: bool = False
     strict: bool = False
     protocol: Protocol | None = None
+    revoked: RevokedKeys = field(default_factory=RevokedKeys, repr=False)
 
     def receive(
         self, before: Progress | None, message: Message
@@ -201,6 +204,7 @@ class Site:
         if plan.digest() != message.plan_digest:
             raise MessageError("the invitation's plan is not the one that it names")
         check_agreed(plan, rehearsing=self.rehearsal)
+        self.revoked.check(plan)
         if not self.simulated:
             self._protocol(plan).check(plan)
         if session_of(plan, invitation.nonce) != message.session:

@@ -126,6 +126,7 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
         TransportError: the runtime did not start, or ended.
     """
     plan.protocol.check(plan)
+    keys.revoked().check(plan)
     if plan.roster is None and not unauthenticated:
         raise PlanError(NO_ROSTER)
     sites = keys.admitted(plan)

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -17,6 +17,8 @@ from discreet.errors import DiscreetError, InputError
 from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
+from discreet.plan.revocation import RevokedKeys
+from discreet.privacy.account import Limits
 from discreet.privacy.ledger import Held, Ledger
 from discreet.secret_files import SecretExistsError, read_secret, write_secret
 from discreet.session.messages import Ending, EndNotice, Kind, Message
@@ -220,7 +222,8 @@ class JoiningSite:
         check_agreed(self.plan, rehearsing=self.rehearse)
 
     def check(self) -> None:
-        """Refuse now what would be refused later: policy, data, floors, caps."""
+        """Refuse now what would be refused later: keys, policy, data, floors, caps."""
+        self.keys.revoked().check(self.plan)
         self.plan.protocol.check(self.plan)
         with self._open_ledger() as ledger:
             session = interrupted_session(self.plan, self.ledger)
@@ -296,7 +299,7 @@ class JoiningSite:
         return "nothing was charged: run the same command again to go on"
 
     def _open_ledger(self) -> Ledger:
-        return Ledger(self.ledger, limits=self.policy.limits())
+        return Ledger(self.ledger, limits=limits_of(self.policy, self.keys.revoked()))
 
     def _answer(self, message: Message) -> Message:
         kept = kept_beside(self.ledger)
@@ -318,6 +321,7 @@ class JoiningSite:
             response_key,
             log=self.tell,
             rehearsal=self.rehearse,
+            revoked=self.keys.revoked(),
         )
 
     def _note(self, message: Message, answer: Message) -> None:
@@ -348,6 +352,11 @@ class JoiningSite:
             if about != message.digest() and reply.round == message.round
         ]
         return {about: number for number, about in enumerate(before, 1)}
+
+
+def limits_of(policy: Policy, revoked: RevokedKeys) -> Limits:
+    """Return what a site's ledger enforces, with members that rotated their keys."""
+    return replace(policy.limits(), same_site=revoked.same_site())
 
 
 @contextmanager
