@@ -70,6 +70,7 @@ STEPS = st.one_of(
     st.tuples(st.just("reserve"), USES),
     st.tuples(st.just("record"), USES, st.sampled_from([b"", b"m", b"n"])),
     st.tuples(st.just("replay"), USES),
+    st.tuples(st.just("purge"), st.sampled_from([b"a", b"b", b"x"])),
     st.tuples(st.just("reopen")),
 )
 
@@ -82,6 +83,8 @@ def outcome(account, step):
             act = lambda: account.record(Permit(use), message)  # noqa: E731
         case ("replay", use):
             act = lambda: account.replay(use.session, use.round)  # noqa: E731
+        case ("purge", session):
+            act = lambda: account.purge([session])  # noqa: E731
         case _:
             return None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -18,6 +18,7 @@ from discreet.cli.files import Output, PlanFile, read_plan
 from discreet.cli.site import LogFile, Rehearse, missing_deploy, show_findings
 from discreet.codec.parsing import shown
 from discreet.failures import EXIT_INTERRUPTED
+from discreet.privacy.account import RETENTION_DAYS
 from discreet.session.board import EventLog
 from discreet.session.checkup import examine, require
 from discreet.session.retrying import STEP_SECONDS, WAIT_SECONDS
@@ -116,6 +117,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     if rehearse:
         agreed = agreed.rehearsed()
         _tell("REHEARSAL: the sites send made-up data, and nobody is charged.")
+    _purge(folder, RETENTION_DAYS, _tell)
     saved = coordinating.saved_session(agreed, folder, state)
     if fresh:
         saved.discard()
@@ -187,6 +189,30 @@ def doctor(
         lambda: read_plan(plan), keys, host, port, files, folders, unauthenticated, tls
     )
     show_findings(examine(looked.checks()))
+
+
+def purge(
+    keys: CoordinatorFolder,
+    days: Annotated[
+        int, typer.Option(min=0, help="Sessions that were left so long ago.")
+    ] = RETENTION_DAYS,
+) -> None:
+    """Delete saved sessions that nobody went on with.
+
+    They cannot be resumed then. `discreet coordinate` deletes those of 30 days by
+    itself, and each session when its result is written or it was aborted.
+    """
+    deleted = _purge(CoordinatorKeys(keys), days, typer.echo)
+    typer.echo(f"{deleted} saved sessions were deleted.")
+
+
+def _purge(keys: CoordinatorKeys, days: int, tell: Callable[[str], None]) -> int:
+    from discreet.transport.coordinating import purge_sessions  # noqa: PLC0415
+
+    deleted = purge_sessions(keys, days)
+    for path in deleted:
+        tell(f"Deleted {path.name}: nobody went on with it for {days} days.")
+    return len(deleted)
 
 
 def _port(behind_proxy: bool) -> HttpsCoordinator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,13 @@ import typer
 from discreet.cli.files import read_plan
 from discreet.cli.site import Authority, https_site
 from discreet.errors import InputError
-from discreet.plan.cohort import Roster, key_text
+from discreet.plan.cohort import Roster, fingerprint, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import Plan
+from discreet.plan.revocation import SUFFIX as REVOKED_SUFFIX
 from discreet.privacy.ledger import Ledger
 from discreet.session.checkup import examine, failures
-from discreet.session.policy import Starter
+from discreet.session.policy import ANY, Starter, load
 from discreet.transport import keys as made
 from discreet.transport.doctor import joining_checks
 from discreet.transport.keys import (
@@ -28,13 +30,12 @@ from discreet.transport.keys import (
     CoordinatorKeys,
     PublicFile,
     SiteKeys,
-    fingerprint,
 )
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would show data
-    help="Make, renew and trust keys; private halves stay where they are made.",
+    help="Make, trust, renew, rotate and revoke keys; private halves stay where they are.",
 )
 
 Models = Annotated[
@@ -45,6 +46,21 @@ Models = Annotated[
         "repeat for more.",
     ),
 ]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        help="The day from which the key counts no longer, YYYY-MM-DD; today by default."
+    ),
+]
+
+
+class Rotated(StrEnum):
+    """What of a coordinator's keys is replaced alone."""
+
+    identity = "identity"
+    authority = "authority"
+
+
 Days = Annotated[int, typer.Option(min=1, help="How long the certificate holds.")]
 KeyFolder = Annotated[Path, typer.Argument(help="The folder of the keys.")]
 
@@ -164,6 +180,86 @@ def trust(
     if write_starter_policy(folder, starter):
         typer.echo(f"{folder / POLICY} is a starter policy: read and change it.")
         _tell_models(starter)
+    elif not {ANY, key_text(other.identity)} & set(load(folder / POLICY).coordinators):
+        typer.echo(
+            f"{folder / POLICY} does not allow this coordinator yet: write "
+            f'"{key_text(other.identity)}" into allow.coordinators.'
+        )
+
+
+@app.command()
+def revoke(
+    folder: KeyFolder,
+    given: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KEY",
+            help="Somebody else's key: the file that its owner sent, NAME.revoked.toml, "
+            "or ed25519:KEY of a key that was lost. Without it, this folder's own.",
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--site", help="Whose lost key it was, with ed25519:KEY.")
+    ] = "",
+    since: Since = None,
+) -> None:
+    """Revoke this folder's identity, or note that somebody else's was revoked.
+
+    Plans whose roster holds a revoked key are refused here from then on. Compare the
+    fingerprint by voice before you note somebody else's.
+    """
+    from discreet.transport import rotation  # noqa: PLC0415 - loads sessions
+
+    if given is None:
+        path, revocation = rotation.revoke_own(folder, since=since)
+        typer.echo(f"Revoked: {revocation}.")
+        typer.echo(
+            f"Send {path} to every member. `discreet keys rotate` makes a new key."
+        )
+        return
+    revocation = rotation.learn(folder, given, name=name, since=since)
+    typer.echo(f"Noted: {revocation}.")
+    if revocation.successor is not None:
+        typer.echo(
+            f"Its next key has the fingerprint {fingerprint(revocation.successor)}."
+        )
+    typer.echo("Compare these digits with its owner, by voice.")
+
+
+@app.command()
+def rotate(
+    folder: KeyFolder,
+    only: Annotated[
+        Rotated | None,
+        typer.Option(help="Of a coordinator: its identity, or its authority, alone."),
+    ] = None,
+    since: Since = None,
+    days: Days = SERVER_DAYS,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also while a session is interrupted.")
+    ] = False,
+) -> None:
+    """Replace the keys in a folder: a site's identity, or all of a coordinator's.
+
+    The old identity is revoked and gone: make receipts of its plans first. Plans need
+    a new roster, and sites have to trust a coordinator's new public file.
+    """
+    from discreet.transport import rotation  # noqa: PLC0415 - loads sessions
+
+    if not anyway:
+        rotation.check_idle(folder)
+    public = made.public_file_in(folder)
+    if only is Rotated.authority and not public.is_coordinator:
+        raise InputError(f"{folder} is a site's: it has no authority")
+    if only is not Rotated.authority:
+        public = rotation.rotate_identity(folder, since=since)
+        typer.echo(
+            f"Send {folder / (public.name + REVOKED_SUFFIX)} to every member: it revokes "
+            "the old key."
+        )
+    if public.is_coordinator and only is not Rotated.identity:
+        public = rotation.rotate_authority(folder, days=days)
+    _show_made(folder, public)
 
 
 def write_starter_policy(folder: Path, starter: Starter) -> bool:
@@ -211,6 +307,7 @@ def roster(
     folder, files = CoordinatorKeys(keys), [PublicFile.read(path) for path in public]
     made_of = made.assemble(files, made.public_file_in(keys))
     signed = replace(agreed, roster=made_of)
+    folder.revoked().check(signed)
     for file in files:
         folder.admit(file)
     plan.write_text(dumps(signed), encoding="utf-8")

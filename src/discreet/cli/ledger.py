@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli.files import read_plan
-from discreet.cli.preview import spent_text
 from discreet.codec.documents import to_table
 from discreet.codec.parsing import read_text, shown
 from discreet.errors import InputError, ReleaseError
-from discreet.privacy.account import Use, charged, paid, spent_by
+from discreet.privacy.account import RETENTION_DAYS, Use, charged, paid, spent_by
 from discreet.privacy.composition import (
     About,
     charged_total,
@@ -26,18 +26,21 @@ from discreet.privacy.composition import (
     tighter_epsilon,
     units_of,
 )
-from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger import Held, Ledger
 from discreet.privacy.ledger_entries import (
     Charge,
     Entry,
     LedgerError,
+    Purged,
     Refused,
     Released,
     Settled,
     Stored,
     public_dict,
 )
+from discreet.privacy.ledger_file import secret_path
 from discreet.privacy.unit import Unit
+from discreet.report.disclosures import spent_text, to_csv, to_html
 from discreet.session.preview import spent_dict
 
 app = typer.Typer(no_args_is_help=True)
@@ -69,9 +72,10 @@ def show(
     ] = None,
     delta: _Delta = 1e-6,
 ) -> None:
-    """Show every charge, and what each population has spent."""
+    """Show every charge, what each population has spent, and what is still stored."""
     with Ledger(path) as ledger:
         entries, (count, tag) = ledger.entries(), ledger.head()
+        held = ledger.held()
     charges = _standing(entries)
     names = [population] if population is not None else _populations(entries)
     Console().print(_table(path.name, entries, names))
@@ -86,6 +90,85 @@ def show(
     if refusals:
         often = "once" if refusals == 1 else f"{refusals} times"
         typer.echo(f"Declined {often}, each day up to the policy's limit counted.")
+    for line in _still_held(path, held, entries):
+        typer.echo(line)
+    typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
+
+
+def _still_held(
+    path: Path, held: Sequence[Held], entries: Sequence[Entry]
+) -> Iterator[str]:
+    """Yield what is stored that is as secret as the data."""
+    from discreet.transport.joining import kept_beside  # noqa: PLC0415 - loads sessions
+
+    purged = sum(isinstance(e, Purged) for e in entries)
+    if purged:
+        yield f"The stored answers of {_many(purged, 'session')} were erased."
+    for each in held:
+        yield (
+            f"Still stored: {each.bytes:,} bytes of answers of session "
+            f"{each.session.hex()[:8]}, since {each.last[:10]}; as secret as the data, "
+            "until the session ends or `discreet ledger purge`."
+        )
+    if not held:
+        yield "No answer is stored."
+    kept = kept_beside(path).path
+    if kept.exists():
+        yield f"{kept.name} holds the keys of an interrupted session."
+
+
+def _many(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
+
+
+@app.command()
+def purge(
+    path: _Path,
+    days: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Sessions that nobody went on with for so many days; 0 for all.",
+        ),
+    ] = RETENTION_DAYS,
+) -> None:
+    """Erase stored answers, and the keys of an interrupted session; charges stay.
+
+    A session that has ended is purged by itself. An interrupted one cannot be resumed
+    after this command: what was charged stays charged.
+    """
+    from discreet.transport.joining import purge_site  # noqa: PLC0415 - loads sessions
+
+    for each in (erased := purge_site(path, days)):
+        typer.echo(
+            f"Erased {each.bytes:,} bytes of session {each.session.hex()[:8]}, stored "
+            f"{each.last[:10]}."
+        )
+    with Ledger(path) as ledger:
+        left, (count, tag) = len(ledger.held()), ledger.head()
+    typer.echo(
+        f"{_many(len(erased), 'session')} erased, {left} still stored; free space of the "
+        "file was overwritten. Backups hold what they held."
+    )
+    typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
+
+
+@app.command()
+def rotate(path: _Path) -> None:
+    """Replace the ledger's secret, after others may have read it.
+
+    Entries and totals stay, and stay checkable. Whoever has the old secret alone can
+    neither change them unseen nor add to them. The old secret stays in the same file:
+    it checks what it sealed. Destroy backups that hold it without the new one.
+    """
+    from discreet.transport.joining import only_process  # noqa: PLC0415 - as above
+
+    with only_process(path), Ledger(path) as ledger:
+        ledger.verify()
+        ledger.rotate_secret()
+        ledger.verify()
+        count, tag = ledger.head()
+    typer.echo(f"{secret_path(path).name} holds a new secret; back it up anew.")
     typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
 
 
@@ -234,9 +317,22 @@ def export(
     out: _Out = None,
     delta: _Delta = 1e-6,
 ) -> None:
-    """Write the record as JSON, without secrets, fingerprints and messages."""
+    """Write the record for an auditor: every disclosure, without secrets and messages.
+
+    As .csv or .html: when, plan, purpose, coordinator, charge, one row each; the page can
+    be printed. Otherwise as JSON, every entry and the totals.
+    """
     with Ledger(path) as ledger:
         entries, (count, tag) = ledger.entries(), ledger.head()
+    if out is not None and out.suffix == ".csv":
+        out.write_text(to_csv(entries), encoding="utf-8")
+        return
+    if out is not None and out.suffix == ".html":
+        made = datetime.now(UTC).date().isoformat()
+        title = f"Record of disclosures: {path.name}"
+        page = to_html(entries, title=title, head=(count, tag), made=made)
+        out.write_text(page, encoding="utf-8")
+        return
     uses = [charge.use for charge in _standing(entries)]
     totals = {}
     for name in _populations(entries):

@@ -79,7 +79,11 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         ),
         "keys": (
             "discreet.cli.keys:app",
-            "Make, renew and trust keys; private halves stay where they are made.",
+            "Make, trust, renew, rotate and revoke keys; private halves stay where they are.",
+        ),
+        "policy": (
+            "discreet.cli.policy:app",
+            "Say what a site's policy allows, and whether it allows a plan.",
         ),
         "ledger": (
             "discreet.cli.ledger:app",
@@ -102,6 +106,10 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "coordinate doctor": (
             "discreet.cli.coordinate:doctor",
             "Check everything that could fail when the coordinator starts.",
+        ),
+        "coordinate purge": (
+            "discreet.cli.coordinate:purge",
+            "Delete saved sessions that nobody went on with.",
         ),
     },
     "Reviewer: whoever signs for the privacy": {

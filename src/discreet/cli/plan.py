@@ -43,6 +43,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     watch_drop: float | None = None,
     name: str = "",
     model_digest: str = "",
+    purpose: str = "",
     auc: float = DEFAULT_AUC,
     repetitions: Annotated[
         int, typer.Option(help="Populations that the prediction simulates.", min=2)
@@ -67,6 +68,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             them that must be seen.
         name: Name of the measured model.
         model_digest: Its digest, sha256:HEX.
+        purpose: What the result is for, in one line; sites record it.
         auc: AUC that is assumed for the prediction.
         anyway: Write the plan even if it is no use.
         page: Write a page of predictions against epsilon, examples, prevalence and
@@ -99,7 +101,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         cohort=Cohort(least, colluders, min_examples_per_site, most, split),
         model=ModelRef(name, model_digest),
     )
-    chosen = replace(chosen, roster=roster)
+    chosen = replace(chosen, roster=roster, purpose=purpose)
     check_protocol(chosen, sites=known)
     _describe(chosen)
     refusal = _heterogeneity(chosen)

@@ -17,12 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet.cli import files
-from discreet.codec.parsing import decimal_text, shown
+from discreet.codec.parsing import shown
 from discreet.data.arrow_columns import Names
 from discreet.data.pushdown import written
 from discreet.errors import InputError
-from discreet.privacy.composition import Spent
 from discreet.privacy.ledger import Ledger
+from discreet.report.disclosures import spent_text
 from discreet.session import policy as policyfile
 from discreet.session.preview import (
     CONFIRM,
@@ -120,7 +120,9 @@ def _confirmed(rows: OwnRows, agrees: Callable[[str], bool]) -> bool:
 
 def _show(outcome: Preview) -> None:
     model = outcome.plan.model.name or "(no model named)"
-    typer.echo(f"Plan {outcome.plan.digest().hex()[:16]}, model {model}")
+    typer.echo(f"Plan {outcome.plan.digest().hex()[:16]}, model {shown(model)}")
+    if outcome.plan.purpose:
+        typer.echo(f"Purpose: {shown(outcome.plan.purpose)}")
     if outcome.query is None:
         typer.echo(f"{outcome.examples:,} examples were read, and stay here")
     else:
@@ -143,24 +145,6 @@ def _show(outcome: Preview) -> None:
     else:
         unchecked = f", {outcome.unchecked}" if outcome.unchecked else ""
         typer.echo(f"This site would take part{unchecked}.")
-
-
-def spent_text(spent: Spent) -> str:
-    """Return a total in words.
-
-    >>> from fractions import Fraction
-    >>> spent_text(Spent(Fraction(3, 2), exact_sums=1))
-    'epsilon 1.5, 1 exact sum'
-    """
-    parts = []
-    if spent.epsilon:
-        parts.append(f"epsilon {decimal_text(spent.epsilon)}")
-    if spent.delta:
-        parts.append(f"delta {decimal_text(spent.delta)}")
-    if spent.exact_sums:
-        many = "" if spent.exact_sums == 1 else "s"
-        parts.append(f"{spent.exact_sums} exact sum{many}")
-    return ", ".join(parts) or "nothing"
 
 
 class SqlDialect(StrEnum):

@@ -19,6 +19,7 @@ from discreet.data.file_format import FileFormat
 from discreet.data.sources import read
 from discreet.data.tables import is_address
 from discreet.errors import InputError, ReleaseError
+from discreet.plan.revocation import RevokedKeys
 from discreet.report.verification import verify as verify_report
 
 app = typer.Typer(no_args_is_help=True)
@@ -150,6 +151,7 @@ def verify(
         typer.Argument(help="A report, .html or .json.", show_default=False),
     ],
     plan: Path | None = None,
+    revoked: list[Path] | None = None,
 ) -> None:
     """Compute a report again, compare all words and numbers, check who signed.
 
@@ -159,11 +161,15 @@ def verify(
     Options:
         plan: The plan that you agreed to: its digest must be the report's, and its
             roster's coordinator must have signed.
+        revoked: Revoked keys, revoked.toml of your folder or a member's
+            NAME.revoked.toml; repeat for more.
     """
     text = read_text(report, "a report")
     trusted = None if plan is None else read_plan(plan)
+    lists = map(RevokedKeys.read, revoked or ())
+    known = RevokedKeys(tuple(r for keys in lists for r in keys.revoked))
     try:
-        verification = verify_report(text, trusted=trusted)
+        verification = verify_report(text, trusted=trusted, revoked=known)
     except ReleaseError as err:
         typer.echo(f"{report.name} does not hold: {err}.")
         raise typer.Exit(WRONG) from None

@@ -203,6 +203,8 @@ def answer(
         reusable=reusable,
         unit=plan.privacy.protects,
         asked=plan.asked(),
+        purpose=plan.purpose,
+        coordinator="" if plan.roster is None else plan.roster.coordinator_text,
     )
     sent = answer_once(
         response_keys.account, use, lambda: protect().astype("<i8").tobytes()

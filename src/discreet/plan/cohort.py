@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -86,6 +87,7 @@ class Cohort:
 KEY_SIZE: Final = 32
 _SCHEME: Final = "ed25519:"
 _LONGEST_NAME: Final = 64
+_GROUPS: Final = 8
 
 
 def key_text(key: bytes) -> str:
@@ -118,6 +120,16 @@ def key_from_text(text: object) -> bytes:
     if len(key) != KEY_SIZE:
         raise PlanError(f"an Ed25519 public key has {KEY_SIZE} bytes, got {len(key)}")
     return key
+
+
+def fingerprint(identity: bytes) -> str:
+    """Return what two people compare by voice: 128 bits of an identity's digest.
+
+    >>> fingerprint(bytes(32))
+    '3ca0 76be ef4b 458b e3d3 279a 5a0f 7de0'
+    """
+    digest = hashlib.sha256(b"discreet fingerprint\0" + identity).hexdigest()
+    return " ".join(digest[4 * i : 4 * i + 4] for i in range(_GROUPS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +186,11 @@ class Roster:
     def keys(self) -> tuple[str, ...]:
         """Return the texts of the sites' keys, sorted: who is in a sum."""
         return tuple(sorted(key_text(site.key) for site in self.sites))
+
+    @property
+    def coordinator_text(self) -> str:
+        """The text of the coordinator's key, empty where there is none."""
+        return "" if self.coordinator is None else key_text(self.coordinator)
 
     def key_of(self, name: str) -> bytes:
         """Return the key of a site."""

@@ -54,6 +54,7 @@ class _PlanFile:
 
     version: int
     digest: str | None = None
+    purpose: str = field(default="", metadata=written(left_out=True))
     thresholds: tuple[float, ...]
     metrics: frozenset[str]
     model: ModelRef
@@ -72,6 +73,7 @@ def dumps(plan: Plan) -> str:
     document = _PlanFile(
         version=plan.version,
         digest=_digest_text(plan),
+        purpose=plan.purpose,
         thresholds=plan.thresholds,
         metrics=plan.metrics,
         model=plan.model,
@@ -133,6 +135,7 @@ def _plan(document: _PlanFile) -> Plan:
                 roster.coordinator,
             ),
             rehearsal=document.rehearsal,
+            purpose=document.purpose,
         )
     except PlanError:
         raise

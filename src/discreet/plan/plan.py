@@ -35,6 +35,7 @@ VERSION: Final = 1
 MOST_CELLS: Final = 2**24
 """Counts of one round: more are no plan for people."""
 _MOST_ROUNDS: Final = 8
+LONGEST_PURPOSE: Final = 200
 UNAUTHENTICATED: Final = (
     "unauthenticated sites: without a roster nobody proves which sites took part"
 )
@@ -70,6 +71,8 @@ class Plan:
     roster: Roster | None = field(default=None, metadata=written(left_out=True))
     rehearsal: bool = field(default=False, metadata=written(left_out=True))
     """Whether made-up data is counted: another plan, with another digest."""
+    purpose: str = field(default="", metadata=written(left_out=True))
+    """What the result is for, in one line: sites record it with each charge."""
 
     def __post_init__(self) -> None:
         if type(self.version) is not int or self.version != VERSION:
@@ -93,6 +96,7 @@ class Plan:
             raise PlanError(f"metrics are {', '.join(METRICS)}")
         if "brier" in self.metrics and self.facts.scores.kind == "other":
             raise PlanError("the Brier score needs probabilities or logits")
+        name(self.purpose, "a plan's purpose", most=LONGEST_PURPOSE)
         if type(self.rehearsal) is not bool:
             raise PlanError("a plan is a rehearsal, or it is not: true or false")
         if self.roster and len(self.roster.sites) < self.cohort.least_sites:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 MALICIOUS: Final = "malicious sites, which may send false data"
-TWO_SITES: Final = "the same person at two sites counts as two"
+TWO_SITES: Final = "the same person at two sites, who has twice the epsilon"
 
 
 class PrivacyModel(ABC):

@@ -9,7 +9,7 @@ shows these few alone, so an account refuses the sum that would complete it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Protocol, TypeAlias
@@ -66,6 +66,10 @@ class Use:
         default=(), compare=False, metadata=written(supplied="settled")
     )
     """The sites of further sums that were signed with it: those of other groups."""
+    purpose: str = field(default="", compare=False, metadata=written(left_out=True))
+    """What the plan says that the result is for."""
+    coordinator: str = field(default="", compare=False, metadata=written(left_out=True))
+    """The text of the key of the plan's coordinator."""
 
     @property
     def question(self) -> bytes:
@@ -90,6 +94,12 @@ CHANGED: Final = (
 )
 FOREIGN_PERMIT: Final = "this permit was not issued by this account"
 ANOTHER_MESSAGE: Final = "another message was already recorded for this round"
+PURGED: Final = (
+    "this session is over here: its stored answers were purged, and another answer would "
+    "be new noise for an old charge; start a new session"
+)
+RETENTION_DAYS: Final = 30
+"""How long answers of a session are stored whose end nobody told."""
 
 
 class Account(Protocol):
@@ -109,7 +119,15 @@ class Account(Protocol):
 
 
 class SiteAccount(Account, Protocol):
-    """An account that a site also asks before it joins a session."""
+    """An account that a site also asks before it joins a session, and after its end."""
+
+    def purge(self, sessions: Iterable[bytes]) -> None:
+        """Erase the stored answers of sessions that are over."""
+        ...
+
+    def purge_old(self) -> Sequence[object]:
+        """Erase the answers of sessions that nobody went on with for long."""
+        ...
 
     def check(self, uses: Sequence[Use]) -> None:
         """Raise what ``reserve`` would for these uses in turn; charge nothing."""
@@ -152,6 +170,10 @@ class Limits:
     """How many sites any combination of exact sums on a population is about."""
     refusals_per_day: int = 20
     """How often a site may decline on one day before it stops listening."""
+    retention_days: int = RETENTION_DAYS
+    """How long answers of a session are stored whose end nobody told."""
+    same_site: Mapping[str, str] = field(default_factory=dict)
+    """The first id of a site for each of its later ones, such as rotated keys."""
 
 
 def charged(use: Use, earlier: Iterable[Use]) -> bool:
@@ -220,11 +242,16 @@ def difference(
     ``sums`` are the sites of each sum without noise that a session reveals.
     """
     known: list[tuple[str, ...]] = []
+    first = limits.same_site
+
+    def members(sites: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(first.get(site, site) for site in sites))
+
     for e in earlier:
         exact = isinstance(e.loss, Unbounded) and e.population == use.population
         if exact and e.session != use.session:
-            known += [e.sites, *e.others]
-    for sites in sums:
+            known += map(members, (e.sites, *e.others))
+    for sites in map(members, sums):
         reason = shows_few_sites(sites, known, limits.fewest_sites)
         if reason is not None:
             return reason
@@ -232,21 +259,20 @@ def difference(
     return None
 
 
-def check_same_counts(
-    use: Use, message: bytes, earlier: Iterable[tuple[Use, bytes | None]]
-) -> None:
+def check_same_counts(use: Use, earlier: Iterable[tuple[Use, bool]]) -> None:
     """Refuse an exact answer that differs from an earlier one to the same question.
 
     The difference of the two would show what changed. The check follows the charge,
-    which covers what a refusal tells.
+    which covers what a refusal tells. ``earlier`` are answered uses, each with whether
+    its answer was the same.
     """
     if not isinstance(use.loss, Unbounded):
         return
     question = (use.population, use.question, use.round)
-    for e, sent in earlier:
+    for e, same in earlier:
         alike = (e.population, e.question, e.round) == question
         exact = isinstance(e.loss, Unbounded) and e.session != use.session
-        if alike and exact and sent is not None and sent != message:
+        if alike and exact and not same:
             raise BudgetError(
                 "the data changed since an earlier exact sum of the same counts, and "
                 "the difference of the two would show what changed; nothing was sent"
@@ -260,10 +286,12 @@ class MemoryAccount:
     cap: Cap = field(default_factory=Cap)
     _uses: dict[tuple[bytes, int], Use] = field(default_factory=dict)
     _messages: dict[tuple[bytes, int], bytes] = field(default_factory=dict)
+    _purged: set[bytes] = field(default_factory=set)
 
     def reserve(self, use: Use) -> Permit:
         """Charge for a use, or raise ``BudgetError`` and charge nothing."""
         key = (use.session, use.round)
+        self._check_open(use.session)
         if key not in self._uses:
             self.check([use])
             self._uses[key] = use
@@ -274,21 +302,41 @@ class MemoryAccount:
     def record(self, permit: Permit, message: bytes) -> None:
         """Store the outgoing bytes; the first ones stay."""
         key = (permit.use.session, permit.use.round)
+        self._check_open(permit.use.session)
         if self._uses.get(key) != permit.use:
             raise BudgetError(FOREIGN_PERMIT)
-        sent = [(use, self._messages.get(k)) for k, use in self._uses.items()]
-        check_same_counts(permit.use, message, sent)
+        if key not in self._messages:
+            sent = [(self._uses[k], m == message) for k, m in self._messages.items()]
+            check_same_counts(permit.use, sent)
         if self._messages.setdefault(key, message) != message:
             raise BudgetError(ANOTHER_MESSAGE)
 
     def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
         """Return the stored bytes of an earlier answer."""
+        self._check_open(session)
         return self._messages.get((session, round))
+
+    def purge(self, sessions: Iterable[bytes]) -> None:
+        """End sessions: nothing of them is sent again.
+
+        What was sent stays in memory, to be compared with, and goes with the process.
+        """
+        charged_sessions = {session for session, _ in self._uses}
+        self._purged |= charged_sessions & set(sessions)
+
+    def purge_old(self) -> Sequence[object]:
+        """Erase nothing: no session outlives the process."""
+        return ()
+
+    def _check_open(self, session: bytes) -> None:
+        if session in self._purged:
+            raise BudgetError(PURGED)
 
     def check(self, uses: Sequence[Use]) -> None:
         """Raise what ``reserve`` would for these uses in turn; charge nothing."""
         earlier = list(self._uses.values())
         for use in uses:
+            self._check_open(use.session)
             if (use.session, use.round) not in self._uses:
                 reason = refusal(use, earlier, Limits(self.cap))
                 if reason is not None:

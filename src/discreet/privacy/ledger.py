@@ -10,14 +10,17 @@ that this site did not sign. Then its counts are in no sum that can be revealed.
 release is written first, and a released sum is never signed.
 
 The stored bytes are as secret as the data: the file is its owner's alone, and an
-export leaves them out. No seed of any noise is kept.
+export leaves them out. They are erased when a session has ended, and after
+``Limits.retention_days`` where nobody told its end. Charges and marks stay, so that
+totals and comparisons stay what they were; a retry after that is refused, because it
+could only be answered with new noise for an old charge. No seed of any noise is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Self
 
@@ -26,6 +29,7 @@ from discreet.privacy.account import (
     ANOTHER_MESSAGE,
     CHANGED,
     FOREIGN_PERMIT,
+    PURGED,
     Limits,
     Permit,
     Use,
@@ -41,7 +45,7 @@ from discreet.privacy.ledger_entries import (
     Refused,
     Released,
     Settled,
-    message_mark,
+    Stored,
 )
 from discreet.privacy.ledger_file import LedgerFile, make_ledger
 from discreet.privacy.loss import Unbounded
@@ -49,6 +53,16 @@ from discreet.privacy.loss import Unbounded
 _RELEASED: Final = (
     "this site has released its charge for this sum, and takes no further part in it"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The stored answers of one session that were not erased yet."""
+
+    session: bytes
+    bytes: int
+    last: str
+    """When the last of them was stored, UTC."""
 
 
 class Ledger:
@@ -78,10 +92,10 @@ class Ledger:
         reusable = use.reusable
         return replace(
             use,
-            intent=self._file.secret.mark("intent", use.intent),
+            intent=self._file.first_secret.mark("intent", use.intent),
             reusable=None
             if reusable is None
-            else self._file.secret.mark("reuse", reusable),
+            else self._file.first_secret.mark("reuse", reusable),
         )
 
     def reserve(self, use: Use) -> Permit:
@@ -97,8 +111,8 @@ class Ledger:
                     self.release(*key)
         with self._file.alone():
             known = self._file.charges.get((use.session, use.round))
+            self._check_open((use.session, use.round))
             if known is not None:
-                self._check_not_released((use.session, use.round))
                 if sealed != known:
                     raise BudgetError(CHANGED)
                 return Permit(use)  # a retry of what was charged
@@ -122,6 +136,8 @@ class Ledger:
                 sealed = self._sealed(use)
                 key = (use.session, use.round)
                 known = self._file.charges.get(key)
+                if use.session in self._file.purged:
+                    raise BudgetError(PURGED)
                 if known is None or key in self._file.released:
                     reason = refusal(sealed, earlier, self.limits, compared=compared)
                     if reason is not None:
@@ -181,35 +197,37 @@ class Ledger:
                 if use.population == population and self._is_unsigned(key)
             ]
 
-    def _check_not_released(self, key: tuple[bytes, int]) -> None:
+    def _check_open(self, key: tuple[bytes, int]) -> None:
+        """Refuse whatever was given up: a released sum, a purged session."""
         if key in self._file.released:
             raise BudgetError(_RELEASED)
+        if key[0] in self._file.purged:
+            raise BudgetError(PURGED)
 
     def record(self, permit: Permit, message: bytes) -> None:
         """Store the outgoing bytes, on disk, before they are sent; the first stay."""
         key = (permit.use.session, permit.use.round)
         with self._file.alone():
-            self._check_not_released(key)
+            self._check_open(key)
             charge = self._file.charges.get(key)
             if charge is None or charge != self._sealed(permit.use):
                 raise BudgetError(FOREIGN_PERMIT)
-            mark = message_mark(self._file.secret, *key, message)
-            known = self._file.marks.get(key)
-            if known is not None and known != mark:
-                raise BudgetError(ANOTHER_MESSAGE)
-            if known is None:
-                check_same_counts(charge, message, self._sent())
+            if key not in self._file.marks:
+                check_same_counts(charge, self._compare(message))
                 self._file.store(key, message, at=_now())
+            elif not self._file.is_message(key, message):
+                raise BudgetError(ANOTHER_MESSAGE)
 
-    def _sent(self) -> Iterator[tuple[Use, bytes | None]]:
+    def _compare(self, message: bytes) -> Iterator[tuple[Use, bool]]:
+        """Yield each answered use, and whether its message was this one."""
         for key, use in self._file.charges.items():
-            if key not in self._file.released:
-                yield use, self._file.message(key)
+            if key in self._file.marks and key not in self._file.released:
+                yield use, self._file.is_message(key, message)
 
     def replay(self, session: bytes, round: int) -> bytes | None:  # noqa: A002
         """Return the stored bytes of an earlier answer, to resend unchanged."""
         with self._file.alone():
-            self._check_not_released((session, round))
+            self._check_open((session, round))
             return self._file.message((session, round))
 
     def check_sums(self, use: Use, sums: Iterable[Collection[str]]) -> None:
@@ -245,7 +263,7 @@ class Ledger:
                 )
             if not isinstance(use.loss, Unbounded):
                 return
-            self._check_not_released(key)
+            self._check_open(key)
             known = self._file.sums.get(key)
             if known == settled:
                 return
@@ -293,6 +311,55 @@ class Ledger:
                 raise BudgetError("this site has signed this sum; its charge stands")
             proof = tuple(sorted((withdrawn or {}).items()))
             self._file.append(Released(_now(), session, round, proof))
+        self.purge([session])
+
+    def purge(self, sessions: Iterable[bytes]) -> None:
+        """Erase the stored answers of sessions that are over; charges and marks stay.
+
+        Nothing is sent again in such a session, and no further round of it is charged.
+
+        Raises:
+            LedgerError: erased bytes may still be in free space of the file.
+        """
+        for session in sessions:
+            with self._file.alone():
+                charged = any(key[0] == session for key in self._file.charges)
+                if charged and session not in self._file.purged:
+                    self._file.purge(session, at=_now())
+        self._file.scrub()
+
+    def purge_old(self, days: int | None = None) -> list[Held]:
+        """Erase answers of sessions that nobody went on with for so many days.
+
+        Without ``days`` it is what the limits say. Return what was erased.
+        """
+        kept = self.limits.retention_days if days is None else days
+        before = (datetime.now(UTC) - timedelta(days=kept)).isoformat(
+            timespec="seconds"
+        )
+        old = [held for held in self.held() if held.last <= before]
+        if old:
+            self.purge(held.session for held in old)
+        return old
+
+    def held(self) -> tuple[Held, ...]:
+        """Return whose answers are stored, oldest first."""
+        with self._file.alone():
+            sizes = self._file.held()
+            last = {
+                entry.session: entry.at
+                for entry in self._file.entries
+                if isinstance(entry, Stored) and entry.session in sizes
+            }
+        return tuple(Held(session, sizes[session], at) for session, at in last.items())
+
+    def rotate_secret(self) -> None:
+        """Seal with a new secret from now on; what was sealed stays checkable.
+
+        Whoever has the old secret, and not the new one, can change nothing unseen.
+        """
+        with self._file.alone():
+            self._file.rotate(at=_now())
 
     def check_patience(self) -> None:
         """Raise ``BudgetError`` when this site declined too often today to listen."""

@@ -13,6 +13,10 @@ all files is seen only by whoever noted a tag elsewhere.
 Data and messages are marked by the same secret. A plain hash of a few counts could be
 found by trying counts; a keyed one (HMAC-SHA256) tells nothing to whoever lacks the
 secret, which stays in a file beside the ledger that only its owner may read.
+
+A secret that others may have seen is rotated. The entry ``Rotated`` carries the first tag
+under the new secret, and that tag covers the last one under the old: whoever has the old
+secret alone can neither change what came before nor add what comes after.
 """
 
 from __future__ import annotations
@@ -108,20 +112,38 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Purged:
+    """The stored messages of a session were erased; its charges and marks stay.
+
+    From then on the session is over for this site: nothing of it is sent again.
+    """
+
+    at: str
+    session: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """The site's secret was replaced; this entry's tag is the first under the new one."""
+
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """This site declined something; there are only so many of these a day."""
 
     at: str
 
 
-Entry: TypeAlias = Charge | Stored | Settled | Released | Refused
+Entry: TypeAlias = Charge | Stored | Settled | Released | Purged | Rotated | Refused
 
 
 KINDS: Final[Registry[type[Entry]]] = Registry(
     "entry of a ledger",
     {
         kind.__name__.lower(): f"{__name__}:{kind.__name__}"
-        for kind in (Charge, Stored, Settled, Released, Refused)
+        for kind in (Charge, Stored, Settled, Released, Purged, Rotated, Refused)
     },
 )
 LOSSES: Final[Registry[type[Loss]]] = Registry(

@@ -9,6 +9,14 @@ An entry is committed first, then sealed, and only then acted upon. So after a c
 head is at most one entry behind, which nothing was sent for and which is sealed when
 the ledger is opened next; it is never ahead. A head that is further behind, or ahead,
 means that one of the files was rolled back, truncated or lost.
+
+Erased messages leave the file. SQLite overwrites deleted cells with zeros
+(``secure_delete``), VACUUM writes the file anew without free pages, and a truncating
+checkpoint empties the write-ahead log. Temporary storage is in memory. What a file
+system or a disk keeps of old blocks is outside of this.
+
+The file of the secret holds 32 bytes, and 32 more after each rotation, the newest last:
+the older ones check the entries and messages of their time.
 """
 
 from __future__ import annotations
@@ -31,8 +39,10 @@ from discreet.privacy.ledger_entries import (
     Charge,
     Entry,
     LedgerError,
+    Purged,
     Refused,
     Released,
+    Rotated,
     Settled,
     SiteSecret,
     Stored,
@@ -137,7 +147,7 @@ class LedgerFile:
         self.path: Final = path
         self._forget()
         self._appended = False
-        self.secret: Final = self._find()
+        self._secrets = self._find()
         self._sql = _connect(path)
         try:
             self._check_version()
@@ -152,12 +162,25 @@ class LedgerFile:
         self.tags = [START]
         self.charges: dict[tuple[bytes, int], Use] = {}
         self.marks: dict[tuple[bytes, int], bytes] = {}
+        self._marked_under: dict[tuple[bytes, int], int] = {}
+        self._rotations = 0
         self.sums: dict[tuple[bytes, int], tuple[tuple[str, ...], ...]] = {}
         self.released: set[tuple[bytes, int]] = set()
+        self.purged: set[bytes] = set()
         self.refusals: Counter[str] = Counter()
 
-    def _find(self) -> SiteSecret:
-        """Return the secret of a ledger that is there, and its owner's alone."""
+    @property
+    def secret(self) -> SiteSecret:
+        """The secret that the next entry is sealed with."""
+        return self._secrets[self._rotations]
+
+    @property
+    def first_secret(self) -> SiteSecret:
+        """The secret that marks uses, the same after a rotation."""
+        return self._secrets[0]
+
+    def _find(self) -> list[SiteSecret]:
+        """Return the secrets of a ledger that is there, and its owner's alone."""
         secret, head = secret_path(self.path), head_path(self.path)
         if not self.path.exists() and not secret.exists():
             raise LedgerError(
@@ -176,12 +199,15 @@ class LedgerFile:
                 )
             read_private(file, size=0)
         content = read_private(secret)
-        if len(content) != SECRET_SIZE:
+        if not content or len(content) % SECRET_SIZE:
             raise LedgerError(
                 f"the ledger's secret {secret.name} has {len(content)} bytes instead of "
-                f"{SECRET_SIZE}; restore it from a backup"
+                f"{SECRET_SIZE} for each secret; restore it from a backup"
             )
-        return SiteSecret(content)
+        return [
+            SiteSecret(content[i : i + SECRET_SIZE])
+            for i in range(0, len(content), SECRET_SIZE)
+        ]
 
     def _check_version(self) -> None:
         try:
@@ -238,17 +264,23 @@ class LedgerFile:
             expected = len(self.entries) + 1
             if number != expected:
                 raise TamperedLedgerError(expected, "was removed")
-            if entry_tag(self.secret, self.tags[-1], number, body) != tag:
-                raise TamperedLedgerError(
-                    number, "was changed, or belongs to another secret"
-                )
-            self._remember(decode(body), tag)
+            self._remember(self._checked(number, body, tag), tag)
         self._check_head()
+
+    def _checked(self, number: int, body: bytes, tag: bytes) -> Entry:
+        """Return an entry whose tag fits: a rotation's under the following secret."""
+        following = self._secrets[self._rotations + 1 : self._rotations + 2]
+        for rotates, secret in ((False, self.secret), *((True, s) for s in following)):
+            if entry_tag(secret, self.tags[-1], number, body) == tag:
+                entry = decode(body)
+                if isinstance(entry, Rotated) == rotates:
+                    return entry
+        raise TamperedLedgerError(number, "was changed, or belongs to another secret")
 
     def _check_head(self) -> None:
         """Compare with what was sealed; seal the one entry that a crash left open."""
         file, count = head_path(self.path), len(self.entries)
-        sealed, tag = unseal(self.secret, read_private(file))
+        sealed, tag = self._unsealed(read_private(file))
         if sealed > count:
             raise TamperedLedgerError(count + 1, "was removed")
         if tag != self.tags[sealed] or sealed < count - 1:
@@ -259,6 +291,15 @@ class LedgerFile:
         if sealed < count:
             write_private(file, seal(self.secret, count, self.tags[count]))
 
+    def _unsealed(self, raw: bytes) -> tuple[int, bytes]:
+        """Read the head; a crash in a rotation leaves it under the secret before."""
+        try:
+            return unseal(self.secret, raw)
+        except LedgerError:
+            if not self.entries or not isinstance(self.entries[-1], Rotated):
+                raise
+            return unseal(self._secrets[self._rotations - 1], raw)
+
     def _remember(self, entry: Entry, tag: bytes) -> None:
         self.entries.append(entry)
         self.tags.append(tag)
@@ -267,17 +308,22 @@ class LedgerFile:
                 self.charges[use.session, use.round] = use
             case Stored(_, session, number, mark):
                 self.marks[session, number] = mark
+                self._marked_under[session, number] = self._rotations
             case Settled(_, session, number, sums):
                 self.sums[session, number] = sums
             case Released(_, session, number, _):
                 self.released.add((session, number))
+            case Purged(_, session):
+                self.purged.add(session)
+            case Rotated():
+                self._rotations += 1
             case Refused(at):
                 self.refusals[at[:10]] += 1
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: Entry, *, secret: SiteSecret | None = None) -> None:
         """Write an entry; it is remembered when it is read back, after the commit."""
         number, body = len(self.entries) + 1, encode(entry)
-        tag = entry_tag(self.secret, self.tags[-1], number, body)
+        tag = entry_tag(secret or self.secret, self.tags[-1], number, body)
         self._sql.execute("INSERT INTO entry VALUES (?, ?, ?)", (number, body, tag))
         self._appended = True
 
@@ -286,15 +332,54 @@ class LedgerFile:
         self._sql.execute("INSERT INTO message VALUES (?, ?, ?)", (*key, message))
         self.append(Stored(at, *key, message_mark(self.secret, *key, message)))
 
+    def rotate(self, *, at: str, entropy: Entropy = SYSTEM) -> None:
+        """Replace the secret: its file first, then the first entry under the new one.
+
+        A crash between the two leaves a secret that no entry uses; it is dropped here.
+        """
+        new = SiteSecret(entropy(SECRET_SIZE))
+        self._secrets = [*self._secrets[: self._rotations + 1], new]
+        write_private(
+            secret_path(self.path), b"".join(each.secret for each in self._secrets)
+        )
+        self.append(Rotated(at), secret=new)
+
+    def purge(self, session: bytes, *, at: str) -> None:
+        """Delete the messages of a session, and note it; ``scrub`` follows the commit."""
+        self._sql.execute("DELETE FROM message WHERE session = ?", (session,))
+        self.append(Purged(at, session))
+
+    def scrub(self) -> None:
+        """Leave nothing of deleted messages in the file or its write-ahead log."""
+        try:
+            self._sql.execute("VACUUM")
+            busy, *_ = self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as err:
+            raise _not_scrubbed(str(err)) from err
+        if busy:
+            raise _not_scrubbed("another process reads it")
+
+    def held(self) -> dict[bytes, int]:
+        """Return how many bytes of messages are stored, by session."""
+        return dict(
+            self._sql.execute(
+                "SELECT session, sum(length(bytes)) FROM message GROUP BY session"
+            )
+        )
+
+    def is_message(self, key: tuple[bytes, int], raw: bytes) -> bool:
+        """Whether these bytes were stored for a round, also of a purged session."""
+        secret = self._secrets[self._marked_under[key]]
+        return message_mark(secret, *key, raw) == self.marks[key]
+
     def message(self, key: tuple[bytes, int]) -> bytes | None:
-        """Return the stored bytes of a round, as they were."""
-        mark = self.marks.get(key)
-        if mark is None:
+        """Return the stored bytes of a round, as they were; None if none are held."""
+        if key not in self.marks or key[0] in self.purged:
             return None
         row = self._sql.execute(
             "SELECT bytes FROM message WHERE session = ? AND round = ?", key
         ).fetchone()
-        if row is None or message_mark(self.secret, *key, row[0]) != mark:
+        if row is None or not self.is_message(key, row[0]):
             number = 1 + next(
                 i
                 for i, e in enumerate(self.entries)
@@ -310,9 +395,10 @@ class LedgerFile:
             for key in self.marks:
                 self.message(key)
             stored = self._sql.execute("SELECT count(*) FROM message").fetchone()[0]
-            if stored != len(self.marks):
+            kept = sum(session not in self.purged for session, _ in self.marks)
+            if stored != kept:
                 raise LedgerError(
-                    f"the ledger holds {stored} messages for {len(self.marks)} entries"
+                    f"the ledger holds {stored} messages for {kept} entries"
                 )
             if noted is not None and noted not in {t.hex() for t in self.tags[1:]}:
                 raise LedgerError(
@@ -330,6 +416,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         try:
             _use_write_ahead_log(sql)
             sql.execute("PRAGMA synchronous = FULL")
+            sql.execute("PRAGMA secure_delete = ON")
+            sql.execute("PRAGMA temp_store = MEMORY")
         except BaseException:
             sql.close()
             raise
@@ -364,6 +452,13 @@ def _create(sql: sqlite3.Connection) -> None:
         sql.execute(f"PRAGMA application_id = {_APPLICATION}")
         sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     sql.execute("COMMIT")
+
+
+def _not_scrubbed(reason: str) -> LedgerError:
+    return LedgerError(
+        f"purged answers may still be in free space of the ledger's file ({reason}): run "
+        "`discreet ledger purge` when nothing else uses it"
+    )
 
 
 def _unusable(err: sqlite3.Error) -> LedgerError:

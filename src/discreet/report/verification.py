@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from discreet.codec.parsing import MOST_BYTES, read_json, shown
 from discreet.errors import DiscreetError, ReleaseError
 from discreet.plan.plan import Plan
+from discreet.plan.revocation import RevokedKeys
 from discreet.report.record import (
     DAMAGED,
     RECORD_VERSION,
@@ -274,12 +275,15 @@ class _Report:
         return compare_documents(self.document, again)
 
 
-def verify(text: str, *, trusted: Plan | None = None) -> Verified:
+def verify(
+    text: str, *, trusted: Plan | None = None, revoked: RevokedKeys | None = None
+) -> Verified:
     """Check a report, .html or .json.
 
     Args:
         text: the file.
         trusted: the plan that the reader agreed to, with its roster.
+        revoked: keys whose signatures are no evidence any more.
 
     Returns:
         What holds; ``holds`` is false where something could not be compared.
@@ -298,7 +302,8 @@ def verify(text: str, *, trusted: Plan | None = None) -> Verified:
     plan, signed, receipts = _authentic(record, trusted)
     agreement = report.compare(report.again(record, plan, receipts))
     reason = _judge(agreement, Made.from_dict(record["made"]))
-    not_compared = (reason,) if reason else ()
+    signers = _revoked_signers(trusted, {r.site for r in receipts}, revoked)
+    not_compared = (*((reason,) if reason else ()), *signers)
     known = agreement.numbers, agreement.same_bytes, signed, plan.digest().hex()
     if trusted is None or trusted.roster is None:
         return Verified(*known, unchecked=len(receipts), not_compared=not_compared)
@@ -378,6 +383,25 @@ def _signed(record: Mapping[str, Any], trusted: Plan | None) -> bool:
     except InvalidSignature:
         raise ReleaseError("the coordinator's signature does not fit") from None
     return True
+
+
+def _revoked_signers(
+    trusted: Plan | None, receipts: Collection[str], revoked: RevokedKeys | None
+) -> Iterator[str]:
+    """Yield whose signature in a report is by a key that counts no longer."""
+    if trusted is None or trusted.roster is None or revoked is None:
+        return
+    signers = {"It": trusted.roster.coordinator}
+    for site in trusted.roster.sites:
+        if site.name in receipts:
+            signers[f"The receipt of {site.name}"] = site.key
+    for what, key in signers.items():
+        revocation = revoked.of(key)
+        if revocation is not None:
+            yield (
+                f"{what} is signed by {revocation}: whoever stole the key could have "
+                "signed it, with any date. Believe it only if you had it before that day."
+            )
 
 
 def _judge(agreement: Agreement, made: Made) -> str:

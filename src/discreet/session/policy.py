@@ -14,7 +14,7 @@ about the models that were named, with a roster.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -39,7 +39,7 @@ from discreet.plan.bins import expected_in_cell
 from discreet.plan.cohort import key_from_text, key_text
 from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS
-from discreet.privacy.account import Cap, Limits
+from discreet.privacy.account import RETENTION_DAYS, Cap, Limits
 from discreet.privacy.composition import compose
 
 DECLINED: Final = "declined"
@@ -52,6 +52,7 @@ MOST_BINS: Final = 4096
 many where nothing is known about the scores."""
 _FEWEST_BINS: Final = 3
 """Fewer are no histogram to plan with."""
+_MOST_DAYS: Final = 3650
 FEWEST_SITES: Final = 3
 FEWEST_EXAMPLES: Final = 100
 _STARTER: Final = """\
@@ -88,6 +89,8 @@ sessions_per_plan = 3
 refusals_per_day = 20
 # The most bins of one histogram.
 max_bins = {max_bins}
+# Stored answers are erased when a session ends; of an interrupted one, after so many days.
+retention_days = {retention_days}
 
 [floors]
 # The fewest sites in a sum.
@@ -107,6 +110,7 @@ _TABLES: Final = {
     "caps": (
         *("epsilon_per_plan", "epsilon_total", "delta_total"),
         *("exact_sums", "sessions_per_plan", "refusals_per_day", "max_bins"),
+        "retention_days",
     ),
     "floors": ("sites", "examples", "colluders", "smallest_cell", "require_roster"),
 }
@@ -168,6 +172,7 @@ class Policy:
     sessions_per_plan: int = 1
     refusals_per_day: int = 20
     max_bins: int = MOST_BINS
+    retention_days: int = RETENTION_DAYS
     sites: int = 3
     examples: int = 1
     colluders: int = 0
@@ -207,16 +212,31 @@ class Policy:
             )
         if self.max_bins < 1:
             raise PolicyError("max_bins in the policy is at least 1")
+        if not 0 <= self.retention_days <= _MOST_DAYS:
+            raise PolicyError(
+                f"retention_days in the policy is between 0 and {_MOST_DAYS}"
+            )
         if self.sites < 1 or min(self.examples, self.colluders, self.smallest_cell) < 0:
             raise PolicyError("floors: at least 1 site, and no negative number")
 
     def check(self, plan: Plan) -> None:
         """Raise ``PolicyError`` if this plan is not allowed, whatever the data is."""
-        self._check_promise(plan)
-        self._check_cohort(plan)
-        self._check_coordinator(plan)
-        self._check_questions(plan)
-        self._check_cells(plan)
+        for reason in self.reasons(plan):
+            raise PolicyError(reason)
+
+    def reasons(self, plan: Plan) -> Iterator[str]:
+        """Yield why this plan is not allowed, a sentence each; nothing if it is."""
+        for check in (
+            self._check_promise,
+            self._check_cohort,
+            self._check_coordinator,
+            self._check_questions,
+            self._check_cells,
+        ):
+            try:
+                check(plan)
+            except PolicyError as error:
+                yield str(error)
 
     def _check_promise(self, plan: Plan) -> None:
         name, unit = plan.privacy.name, plan.privacy.protects
@@ -340,6 +360,7 @@ class Policy:
             self.sessions_per_plan,
             self.sites,
             self.refusals_per_day,
+            self.retention_days,
         )
 
 
@@ -350,8 +371,10 @@ class AllowAll(Policy):
     def __post_init__(self) -> None:
         """Check nothing: nobody wrote this policy."""
 
-    def check(self, plan: Plan) -> None:
+    def reasons(self, plan: Plan) -> Iterator[str]:
         """Allow every plan."""
+        del plan
+        return iter(())
 
     def limits(self) -> Limits:
         """Refuse no charge."""
@@ -457,6 +480,7 @@ class Starter:
             if self.models
             else "\n# None yet: no plan is answered before one is named here.",
             max_bins=MOST_BINS,
+            retention_days=RETENTION_DAYS,
             sites=self.sites,
             examples=FEWEST_EXAMPLES,
         )

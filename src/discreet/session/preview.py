@@ -110,6 +110,7 @@ class Preview:
         return {
             "plan_digest": self.plan.digest().hex(),
             "model": self.plan.model.name,
+            "purpose": self.plan.purpose,
             "examples": self.examples,
             "query": self.query,
             "rounds": [

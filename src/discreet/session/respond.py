@@ -219,6 +219,8 @@ def use_of(
         unit=unit,
         asked=plan.asked(),
         signed=signed,
+        purpose=plan.purpose,
+        coordinator="" if plan.roster is None else plan.roster.coordinator_text,
     )
 
 

@@ -24,6 +24,7 @@ from discreet.errors import DiscreetError
 from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
+from discreet.plan.revocation import RevokedKeys
 from discreet.privacy.account import SiteAccount
 from discreet.privacy.ledger import Ledger
 from discreet.secagg.keys import signature_holds
@@ -69,6 +70,7 @@ class Site:
         simulated: whether one machine plays all sites, so that nobody signs.
         strict: whether rows that do not fit the plan are an error.
         protocol: how a simulation adds vectors up; otherwise the plan decides.
+        revoked: keys that count no longer; no plan of theirs is answered.
     """
 
     examples: Callable[[Plan], Examples] = field(repr=False)
@@ -84,6 +86,7 @@ class Site:
     simulated: bool = False
     strict: bool = False
     protocol: Protocol | None = None
+    revoked: RevokedKeys = field(default_factory=RevokedKeys, repr=False)
 
     def receive(
         self, before: Progress | None, message: Message
@@ -181,6 +184,7 @@ class Site:
         if before is not None and message.round <= before.round:
             raise MessageError("a second invitation to a round that was joined came")
         self.account.check_patience()
+        self.account.purge_old()
         charged_before = self._continued(before, message) if message.round else None
         current.round  # noqa: B018 - refused here when the broadcast sums do not fit
         self.admit(plan, session=charged_before)
@@ -200,6 +204,7 @@ class Site:
         if plan.digest() != message.plan_digest:
             raise MessageError("the invitation's plan is not the one that it names")
         check_agreed(plan, rehearsing=self.rehearsal)
+        self.revoked.check(plan)
         if not self.simulated:
             self._protocol(plan).check(plan)
         if session_of(plan, invitation.nonce) != message.session:
@@ -269,4 +274,8 @@ class Site:
         with suppress(DiscreetError):  # what cannot be released stays charged
             current = self._current(before, message)
             self._protocol(current.plan).ended(current, notice.withdrawals)
+        try:
+            self.account.purge([before.charged_as])
+        except DiscreetError as error:
+            self.log(f"the session has ended, and {error}")
         return before.ended(notice.ending), reply

@@ -33,6 +33,7 @@ from discreet.session.retrying import (
 )
 from discreet.transport.keys import CoordinatorKeys
 
+_SAVED: Final = "session-{}.sealed"
 SCORE_BYTES: Final = 2**26
 """Of the public scores of a site that are ranked: 8 million."""
 
@@ -78,9 +79,25 @@ def saved_session(
 ) -> SavedSession:
     """Return where a session of a plan is saved: by default beside the keys."""
     if path is None:
-        path = keys.folder / f"session-{plan.digest().hex()[:16]}.sealed"
+        path = keys.folder / _SAVED.format(plan.digest().hex()[:16])
     names = list(keys.admitted(plan))
     return SavedSession(path, keys.secret(), binding(plan.digest(), names))
+
+
+def purge_sessions(keys: CoordinatorKeys, days: int) -> list[Path]:
+    """Delete saved sessions that nobody went on with for so many days; return which.
+
+    Sites that keep their answers no longer could not go on with them either.
+    """
+    oldest = time.time() - days * 86_400
+    old = [
+        path
+        for path in sorted(keys.folder.glob(_SAVED.format("*")))
+        if path.stat().st_mtime <= oldest
+    ]
+    for path in old:
+        path.unlink()
+    return old
 
 
 def coordinate(  # noqa: PLR0913 - every public choice is a keyword
@@ -109,6 +126,7 @@ def coordinate(  # noqa: PLR0913 - every public choice is a keyword
         TransportError: the runtime did not start, or ended.
     """
     plan.protocol.check(plan)
+    keys.revoked().check(plan)
     if plan.roster is None and not unauthenticated:
         raise PlanError(NO_ROSTER)
     sites = keys.admitted(plan)

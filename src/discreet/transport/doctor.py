@@ -18,7 +18,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from discreet.data.examples import Examples
 from discreet.errors import DiscreetError, InputError
+from discreet.plan.cohort import fingerprint
 from discreet.plan.plan import Plan
+from discreet.privacy.account import Limits
 from discreet.privacy.ledger import Ledger
 from discreet.secret_files import check_secret, read_secret
 from discreet.session.checkup import (
@@ -42,7 +44,7 @@ from discreet.transport.addresses import (
     host_and_port,
     listening_socket,
 )
-from discreet.transport.joining import SiteRuntime, interrupted_session
+from discreet.transport.joining import SiteRuntime, interrupted_session, limits_of
 from discreet.transport.keys import (
     CA,
     CA_KEY,
@@ -53,8 +55,8 @@ from discreet.transport.keys import (
     PublicFile,
     SiteKeys,
     certificate_in,
+    check_counts,
     check_dates,
-    fingerprint,
     hosts_of,
     public_file_in,
     read_certificate,
@@ -184,6 +186,10 @@ class SiteDoctor:
     def _keys(self) -> SiteKeys:
         return SiteKeys(self.keys)
 
+    @property
+    def _limits(self) -> Limits:
+        return limits_of(self._policy, self._keys.revoked())
+
     def _check_plan(self) -> str:
         self._plan.protocol.check(self._plan)
         check_agreed(self._plan, rehearsing=False)
@@ -218,6 +224,7 @@ class SiteDoctor:
 
     def _check_roster(self) -> str:
         roster = self._plan.roster
+        self._keys.revoked().check(self._plan)
         if roster is None:
             return Note("the plan has none: nobody can tell which sites are in a sum")
         own = self._keys.identity().public_key().public_bytes_raw()
@@ -236,6 +243,7 @@ class SiteDoctor:
 
     def _check_authority(self) -> str:
         trusted, roster = self._keys.coordinator(), self._plan.roster
+        check_counts(trusted, self._keys.revoked())
         if roster is not None and roster.coordinator not in {None, trusted.identity}:
             raise InputError(
                 "the plan's roster names another coordinator than the one that this "
@@ -244,12 +252,12 @@ class SiteDoctor:
         return _trusted_until(trusted)
 
     def _check_ledger(self) -> str:
-        with Ledger(self.ledger, limits=self._policy.limits()) as ledger:
+        with Ledger(self.ledger, limits=self._limits) as ledger:
             ledger.verify()
         return "intact"
 
     def _check_budget(self) -> str:
-        with Ledger(self.ledger, limits=self._policy.limits()) as ledger:
+        with Ledger(self.ledger, limits=self._limits) as ledger:
             session = interrupted_session(self._plan, self.ledger)
             admit(self._plan, self._policy, ledger, session=session)
         if session is None:
@@ -336,6 +344,7 @@ class CoordinatorDoctor:
 
     def _check_roster(self) -> str:
         roster = self._plan.roster
+        self._keys.revoked().check(self._plan)
         if not self._keys.admitted(self._plan):
             raise InputError(
                 "the plan has no roster, and this folder no site's public file: "

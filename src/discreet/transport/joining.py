@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -16,7 +17,9 @@ from discreet.errors import DiscreetError, InputError
 from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
-from discreet.privacy.ledger import Ledger
+from discreet.plan.revocation import RevokedKeys
+from discreet.privacy.account import Limits
+from discreet.privacy.ledger import Held, Ledger
 from discreet.secret_files import SecretExistsError, read_secret, write_secret
 from discreet.session.messages import Ending, EndNotice, Kind, Message
 from discreet.session.policy import Policy
@@ -219,7 +222,8 @@ class JoiningSite:
         check_agreed(self.plan, rehearsing=self.rehearse)
 
     def check(self) -> None:
-        """Refuse now what would be refused later: policy, data, floors, caps."""
+        """Refuse now what would be refused later: keys, policy, data, floors, caps."""
+        self.keys.revoked().check(self.plan)
         self.plan.protocol.check(self.plan)
         with self._open_ledger() as ledger:
             session = interrupted_session(self.plan, self.ledger)
@@ -243,31 +247,17 @@ class JoiningSite:
         """
         if not checked:
             self.check()
-        with self._only_process():
+        with only_process(self.ledger):
             return self._served(runtime, address, wait_seconds)
 
     def charged(self) -> bool:
         """Whether the session that this site is in, or was in, has been charged."""
-        progress = _kept_progress(self.ledger)
+        progress = kept_progress(self.ledger)
         if progress is None or progress.plan_digest != self.plan.digest():
             return False
         with self._open_ledger() as ledger:
             uses = ledger.uses(self.policy.population)
         return any(use.session == progress.charged_as for use in uses)
-
-    @contextmanager
-    def _only_process(self) -> Iterator[None]:
-        """Refuse a second process of this site, while a first one has this ledger."""
-        path = self.ledger.with_name(self.ledger.name + ".lock")
-        with path.open("wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(
-                    "this site takes part already: end its other process, which uses "
-                    f"{self.ledger}"
-                ) from None
-            yield
 
     def _served(self, runtime: SiteRuntime, address: str, wait_seconds: float) -> Ended:
         try:
@@ -309,7 +299,7 @@ class JoiningSite:
         return "nothing was charged: run the same command again to go on"
 
     def _open_ledger(self) -> Ledger:
-        return Ledger(self.ledger, limits=self.policy.limits())
+        return Ledger(self.ledger, limits=limits_of(self.policy, self.keys.revoked()))
 
     def _answer(self, message: Message) -> Message:
         kept = kept_beside(self.ledger)
@@ -331,6 +321,7 @@ class JoiningSite:
             response_key,
             log=self.tell,
             rehearsal=self.rehearse,
+            revoked=self.keys.revoked(),
         )
 
     def _note(self, message: Message, answer: Message) -> None:
@@ -352,7 +343,7 @@ class JoiningSite:
 
     def _answered_before(self, message: Message) -> dict[bytes, int]:
         """Return the steps that this site had answered before it was started again."""
-        progress = _kept_progress(self.ledger)
+        progress = kept_progress(self.ledger)
         if progress is None or progress.session != message.session:
             return {}
         before = [
@@ -363,19 +354,68 @@ class JoiningSite:
         return {about: number for number, about in enumerate(before, 1)}
 
 
+def limits_of(policy: Policy, revoked: RevokedKeys) -> Limits:
+    """Return what a site's ledger enforces, with members that rotated their keys."""
+    return replace(policy.limits(), same_site=revoked.same_site())
+
+
+@contextmanager
+def only_process(ledger: Path) -> Iterator[None]:
+    """Refuse a second process of a site, while a first one has its ledger."""
+    path = ledger.with_name(ledger.name + ".lock")
+    with path.open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                "this site takes part already: end its other process, which uses "
+                f"{ledger}"
+            ) from None
+        yield
+
+
+def purge_site(path: Path, days: int) -> list[Held]:
+    """Erase what a site still stores of sessions that nobody went on with for so long.
+
+    That is their answers in the ledger, and the keys of the session that was left in a
+    file beside it. Return what was erased.
+
+    Raises:
+        InputError: a process of this site takes part in a session.
+    """
+    with only_process(path), Ledger(path) as ledger:
+        erased = ledger.purge_old(days)
+        ledger.purge(())  # also what a crash left in free space
+        held = {each.session for each in ledger.held()}
+        kept, progress = kept_beside(path), kept_progress(path)
+        aged = _days_since_written(kept.path) >= days
+        if aged and (progress is None or progress.charged_as not in held):
+            kept.save(b"")
+    return erased
+
+
+def _days_since_written(path: Path) -> float:
+    """Return how long ago a file was written; of one that is not there, 0."""
+    try:
+        return max(time.time() - path.stat().st_mtime, 0.0) / 86_400
+    except FileNotFoundError:
+        return 0.0
+
+
 def interrupted_session(plan: Plan, ledger: Path) -> bytes | None:
     """Return the session of a plan that this site was in when it was ended.
 
     It was charged already: a site whose budget is spent by this very session may
     resume it.
     """
-    progress = _kept_progress(ledger)
+    progress = kept_progress(ledger)
     if progress is None or progress.ending is not None:
         return None
     return progress.charged_as if progress.plan_digest == plan.digest() else None
 
 
-def _kept_progress(ledger: Path) -> Progress | None:
+def kept_progress(ledger: Path) -> Progress | None:
+    """Return how far a site was in the session that it was in last, None if in none."""
     try:
         return Progress.decode(kept_beside(ledger).path.read_bytes())
     except (OSError, DiscreetError):

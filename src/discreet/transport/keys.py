@@ -15,7 +15,6 @@ under the same authority, so that a renewal asks nothing of the sites.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import re
 from collections.abc import Sequence
@@ -41,6 +40,7 @@ from discreet.codec.parsing import read_text, read_toml
 from discreet.errors import InputError, PlanError
 from discreet.plan.cohort import Member, Roster, key_from_text, key_text
 from discreet.plan.plan import Plan
+from discreet.plan.revocation import RevokedKeys
 from discreet.secagg.keys import signature_holds
 from discreet.secret_files import (
     SecretFileError,
@@ -71,7 +71,6 @@ SUFFIX: Final = ".public.toml"
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _KEYS: Final = {"version", "name", "identity", "authority", "address", "signature"}
 _LONGEST: Final = 2**14
-_GROUPS: Final = 8
 
 
 def check_name(name: str) -> str:
@@ -82,16 +81,6 @@ def check_name(name: str) -> str:
             "starts and ends with a letter or digit"
         )
     return name
-
-
-def fingerprint(identity: bytes) -> str:
-    """Return what two people compare by voice: 128 bits of an identity's digest.
-
-    >>> fingerprint(bytes(32))
-    '3ca0 76be ef4b 458b e3d3 279a 5a0f 7de0'
-    """
-    digest = hashlib.sha256(b"discreet fingerprint\0" + identity).hexdigest()
-    return " ".join(digest[4 * i : 4 * i + 4] for i in range(_GROUPS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +205,20 @@ class CoordinatorKeys:
             now=datetime.now(UTC),
         )
 
+    def revoked(self) -> RevokedKeys:
+        """Return the revoked keys that this coordinator knows of."""
+        return RevokedKeys.beside(self.folder)
+
     def admit(self, public: PublicFile) -> None:
-        """Keep a site's public file; another one of its name is not replaced."""
-        path = self.folder / SITES / f"{public.name}{SUFFIX}"
+        """Keep a site's public file; one of its name is replaced if it was revoked."""
+        path, revoked = self.folder / SITES / f"{public.name}{SUFFIX}", self.revoked()
+        check_counts(public, revoked)
         path.parent.mkdir(exist_ok=True)
-        if path.exists() and PublicFile.read(path).identity != public.identity:
+        kept = PublicFile.read(path).identity if path.exists() else public.identity
+        if kept != public.identity and revoked.of(kept) is None:
             raise InputError(
                 f"{path} holds another identity of {public.name}: compare the "
-                "fingerprints by voice, and remove the old one"
+                "fingerprints by voice, and revoke or remove the old one"
             )
         path.write_text(public.dumps(), encoding="utf-8")
 
@@ -244,7 +239,12 @@ class CoordinatorKeys:
         if plan.roster is not None:
             return {site.name: site.key for site in plan.roster.sites}
         files = sorted((self.folder / SITES).glob(f"*{SUFFIX}"))
-        return {public.name: public.identity for public in map(PublicFile.read, files)}
+        revoked = self.revoked()
+        return {
+            public.name: public.identity
+            for public in map(PublicFile.read, files)
+            if revoked.of(public.identity) is None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +260,10 @@ class SiteKeys:
     def identity(self) -> Ed25519PrivateKey:
         """Return the key that the roster knows this site by."""
         return read_identity(self.folder / IDENTITY)
+
+    def revoked(self) -> RevokedKeys:
+        """Return the revoked keys that this site knows of."""
+        return RevokedKeys.beside(self.folder)
 
     def coordinator(self) -> PublicFile:
         """Return the public file of the coordinator that this site trusts."""
@@ -293,7 +297,7 @@ def new_site(folder: Path, name: str) -> PublicFile:
     if name == COORDINATOR:
         raise InputError(f"a site is not called {COORDINATOR!r}")
     _new_folder(folder)
-    return _publish(folder, PublicFile.signed(name, _identity(folder)))
+    return publish(folder, PublicFile.signed(name, _identity(folder)))
 
 
 def site_in(folder: Path, name: str) -> PublicFile:
@@ -302,7 +306,7 @@ def site_in(folder: Path, name: str) -> PublicFile:
         return new_site(folder, name)
     others = [f for f in folder.glob(f"*{SUFFIX}") if f.name != COORDINATOR + SUFFIX]
     if not others:
-        return _publish(folder, PublicFile.signed(name, SiteKeys(folder).identity()))
+        return publish(folder, PublicFile.signed(name, SiteKeys(folder).identity()))
     own = public_file_in(folder)
     if own.name != name:
         raise InputError(f"{folder} is the folder of {own.name}: name another --folder")
@@ -322,18 +326,18 @@ def new_coordinator(
     """
     _new_folder(folder)
     ca_key, ca = make_authority()
-    pem = ca.public_bytes(Encoding.PEM)
+    authority = ca.public_bytes(Encoding.PEM)
     key, certificate = make_server(ca_key, ca, hosts, days)
-    write_secret(folder / CA_KEY, _pem(ca_key))
-    write_secret(folder / SERVER_KEY, _pem(key))
-    (folder / CA).write_bytes(pem)
+    write_secret(folder / CA_KEY, pem(ca_key))
+    write_secret(folder / SERVER_KEY, pem(key))
+    (folder / CA).write_bytes(authority)
     (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
     identity = _identity(folder)
     first = f"[{hosts[0]}]" if ":" in hosts[0] else hosts[0]
     public = PublicFile.signed(
-        COORDINATOR, identity, authority=pem.decode(), address=f"{first}:{port}"
+        COORDINATOR, identity, authority=authority.decode(), address=f"{first}:{port}"
     )
-    return _publish(folder, public)
+    return publish(folder, public)
 
 
 def renew(
@@ -359,14 +363,22 @@ def renew(
     )
     names = hosts or hosts_of(certificate_in(folder, CERTIFICATE))
     key, certificate = make_server(ca_key, ca, names, days)
-    write_secret(folder / SERVER_KEY, _pem(key), over=True)
+    write_secret(folder / SERVER_KEY, pem(key), over=True)
     (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
     return certificate.not_valid_after_utc
+
+
+def check_counts(public: PublicFile, revoked: RevokedKeys) -> None:
+    """Refuse a public file whose identity was revoked."""
+    revocation = revoked.of(public.identity)
+    if revocation is not None:
+        raise InputError(f"the public file holds {revocation}: ask for the new one")
 
 
 def check_same(folder: Path, coordinator: PublicFile) -> None:
     """Refuse another coordinator than the one that a site's folder trusts already."""
     _check_coordinators(coordinator)
+    check_counts(coordinator, RevokedKeys.beside(folder))
     trusted = folder / f"{COORDINATOR}{SUFFIX}"
     if trusted.exists() and PublicFile.read(trusted).identity != coordinator.identity:
         raise InputError(
@@ -378,8 +390,9 @@ def check_same(folder: Path, coordinator: PublicFile) -> None:
 def trust(folder: Path, coordinator: PublicFile) -> None:
     """Let a site connect to whoever shows a certificate of this coordinator."""
     _check_coordinators(coordinator)
+    check_counts(coordinator, RevokedKeys.beside(folder))
     _present(folder, IDENTITY)
-    _publish(folder, coordinator)
+    publish(folder, coordinator)
 
 
 def _check_coordinators(public: PublicFile) -> None:
@@ -448,7 +461,8 @@ def _new_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _publish(folder: Path, public: PublicFile) -> PublicFile:
+def publish(folder: Path, public: PublicFile) -> PublicFile:
+    """Write a member's public file into its folder."""
     path = folder / f"{public.name}{SUFFIX}"
     path.write_text(public.dumps(), encoding="utf-8")
     return public
@@ -465,11 +479,12 @@ def _present(folder: Path, *names: str) -> None:
 
 def _identity(folder: Path) -> Ed25519PrivateKey:
     key = Ed25519PrivateKey.generate()
-    write_secret(folder / IDENTITY, _pem(key))
+    write_secret(folder / IDENTITY, pem(key))
     return key
 
 
-def _pem(key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:
+def pem(key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:
+    """Return a private key as it is written to its file."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 

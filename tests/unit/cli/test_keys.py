@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +18,7 @@ from discreet.cli.main import app
 from discreet.errors import InputError
 from discreet.failures import exit_code
 from discreet.models.distributed import DistributedDP
-from discreet.plan.cohort import Cohort, PublicFacts, key_text
+from discreet.plan.cohort import Cohort, PublicFacts, fingerprint, key_text
 from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, recommend
 from discreet.privacy.ledger import Ledger
@@ -27,7 +29,6 @@ from discreet.transport.keys import (
     CoordinatorKeys,
     PublicFile,
     SiteKeys,
-    fingerprint,
     hosts_of,
     read_certificate,
 )
@@ -304,3 +305,19 @@ def test_a_site_of_the_roster_fetches_the_plan_and_never_writes_over_one(
         again = run(*words)
     assert isinstance(again.exception, InputError)
     assert "is there already" in str(again.exception)
+
+
+@pytest.mark.parametrize(("days", "left"), [(0, 0), (29, 1), (31, 2)])
+def test_saved_sessions_of_a_coordinator_are_deleted_when_they_are_old(
+    tmp_path: Path, days: int, left: int
+) -> None:
+    folder = tmp_path / "coordinator"
+    keys.new_coordinator(folder, ["localhost"])
+    for name, age in (("old", 30), ("new", 0)):
+        saved = folder / f"session-{name}.sealed"
+        saved.write_bytes(b"sealed")
+        written = time.time() - age * 86_400 - 1
+        os.utime(saved, (written, written))
+    said = done("coordinate", "purge", "--keys", folder, "--days", days)
+    assert f"{2 - left} saved sessions were deleted." in said
+    assert len(list(folder.glob("session-*.sealed"))) == left

@@ -8,11 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli.ledger import app
+from discreet.errors import InputError
 from discreet.privacy.account import Use
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger_file import secret_path
 from discreet.privacy.loss import PureDP, Unbounded
 from discreet.privacy.unit import EXAMPLE, LABEL, Unit
+from discreet.transport.joining import only_process
 
 TENTH = PureDP(Fraction(1, 10))
 
@@ -129,3 +131,40 @@ def test_looking_makes_no_ledger(tmp_path):
     assert "there is no ledger" in str(run("show", missing).exception)
     assert run("verify", missing).exit_code == 1
     assert not missing.exists()
+
+
+def test_show_says_what_is_stored_and_purge_erases_it(path, tmp_path):
+    (tmp_path / "ledger.db.session").write_bytes(b"keys")
+    shown = run("show", path).output
+    assert shown.count("Still stored: 7 bytes of answers") == 40
+    assert "ledger.db.session holds the keys of an interrupted session." in shown
+    young = run("purge", path)
+    assert young.exit_code == 0, young.output
+    assert "0 sessions erased, 40 still stored" in young.output
+    assert (tmp_path / "ledger.db.session").exists()
+    purged = run("purge", path, "--days", 0)
+    assert purged.exit_code == 0, purged.output
+    assert "40 sessions erased, 0 still stored" in purged.output
+    assert not (tmp_path / "ledger.db.session").exists()
+    after = run("show", path).output
+    assert "The stored answers of 40 sessions were erased." in after
+    assert "No answer is stored." in after
+    assert "icu: epsilon 4 spent in 40 rounds." in after
+    assert run("verify", path).exit_code == 0
+
+
+def test_a_ledger_in_use_is_neither_purged_nor_rotated(path):
+    with only_process(path):
+        for command in ("purge", "rotate"):
+            refused = run(command, path)
+            assert isinstance(refused.exception, InputError)
+            assert "takes part already" in str(refused.exception)
+
+
+def test_rotate_replaces_the_secret_and_a_noted_tag_stays_in_the_chain(path):
+    before, tag = secret_path(path).read_bytes(), run("verify", path).output.split()[-1]
+    rotated = run("rotate", path)
+    assert rotated.exit_code == 0, rotated.output
+    assert secret_path(path).read_bytes().startswith(before)
+    assert len(secret_path(path).read_bytes()) == len(before) + 32
+    assert run("verify", path, "--noted", tag).exit_code == 0

@@ -195,3 +195,16 @@ def test_about_as_many_examples_are_alone_as_the_plan_says(rng, n, prevalence):
 
 
 DEFAULT_DIGEST = "96ea17806892f4880693418cfe17350872a4aa4566af9615d50192ab29d5520f"
+
+
+def test_a_purpose_is_part_of_the_plan_and_its_absence_changes_no_digest():
+    plan = PLANS["cohort"]
+    named = replace(plan, purpose="external validation of the sepsis model")
+    assert named.digest() != plan.digest()
+    assert named.asked() == plan.asked()  # the same counts, whatever they are for
+    assert loads(dumps(named)) == named
+    assert "purpose" not in dumps(plan)
+    assert b"purpose" not in plan.canonical()
+    for wrong in ("two\nlines", "x" * 201):
+        with pytest.raises(PlanError, match="purpose"):
+            replace(plan, purpose=wrong)

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
-from discreet.errors import DiscreetError
+from discreet.errors import BudgetError, DiscreetError
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
@@ -141,17 +141,20 @@ def test_ranks_sent_twice_get_the_stored_answer_and_one_charge(tmp_path: Path) -
             states[node], answers[node] = federation.site(node).receive(state, message)
             if node == 1 and message.kind is Kind.STEP:
                 passed.append((state, message, answers[node].body))
+                federation.onces[1].used.clear()  # a restart that offers the old state
+                _, retried = changed.site(1).receive(state, message)
+                assert retried.body == answers[node].body
         return answers
 
+    changed = replace(federation, data=lambda _: Examples(*flipped_examples(1)))
     states: dict[int, Progress | None] = {}
     Coordinator(plan, (1, 2, 3), transport, Seeded(b"coordinator")).run()
     ((state, message, body),) = passed
     _, again = federation.site(1).receive(states[1], message)
     assert again.kind is Kind.DECLINED or again.body == body
-    federation.onces[1].used.clear()  # a restarted process that offers the old state
-    changed = replace(federation, data=lambda _: Examples(*flipped_examples(1)))
-    _, retried = changed.site(1).receive(state, message)
-    assert retried.body == body
+    federation.onces[1].used.clear()
+    with pytest.raises(BudgetError, match="purged"):  # after the end: no new noise
+        changed.site(1).receive(state, message)
     assert federation.spent() == 2
 
 

@@ -47,6 +47,7 @@ from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.plan import file as planfile
 from discreet.plan.plan import ModelRef, Plan
+from discreet.plan.revocation import RevokedKeys
 from discreet.privacy.account import MemoryAccount, SiteAccount
 from discreet.privacy.ledger import Ledger
 from discreet.report.build import Result
@@ -63,6 +64,7 @@ from discreet.session.state import SiteMemory, UsedStateError, memory_beside
 from discreet.transport.coordinating import connected
 from discreet.transport.joining import (
     answer_once,
+    limits_of,
     report_on_stderr,
     response_key_beside,
 )
@@ -157,6 +159,7 @@ class Node:
         model = context.state.array_records.get(_MODEL)
         key = _path(context, IDENTITY)
         identity = None if key is None else read_identity(key)
+        revoked = RevokedKeys() if key is None else RevokedKeys.beside(key.parent)
         path = None if self.rehearsal else _path(context, POLICY)
         if path is not None:
             policy = policyfile.load(path)
@@ -164,7 +167,7 @@ class Node:
             response_key = response_key_beside(ledger)
             memory: SiteMemory = memory_beside(ledger)
             # The ledger is opened when nothing else can fail: the site closes it.
-            account: SiteAccount = Ledger(ledger, limits=policy.limits())
+            account: SiteAccount = Ledger(ledger, limits=limits_of(policy, revoked))
         else:
             if not self.rehearsal:
                 _check_simulated(message)
@@ -180,6 +183,7 @@ class Node:
             response_key=response_key,
             rehearsal=self.rehearsal,
             simulated=path is None and not self.rehearsal,
+            revoked=revoked,
         )
 
     def examples(

@@ -1,0 +1,165 @@
+"""Fill in the sign-off form of a site from its plan, policy, ledger and a rehearsal.
+
+    python sign_off.py plan.toml scores.parquet --keys north --rehearsal rehearsal.json -o sign-off.html
+
+Runs `discreet policy check`, `preview`, `ledger verify` and `verify`; ends with a sentence
+and writes nothing when one of them refuses. The form holds no count of the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from fractions import Fraction
+from html import escape
+from pathlib import Path
+
+from discreet.plan.cohort import fingerprint
+from discreet.plan.file import dumps, loads
+from discreet.plan.plan import Plan
+from discreet.session import policy as policyfile
+
+REVIEW = "The cryptography was not reviewed by an outside cryptographer."
+STYLE = """
+@page { size: A4; margin: 14mm }
+body { font: 9.2pt/1.34 "DejaVu Sans", Arial, sans-serif; color: #111; max-width: 182mm; margin: 0 auto }
+h1 { font-size: 14pt; margin: 0 0 .2em } h2 { font-size: 10.5pt; margin: .7em 0 .2em }
+p { margin: .25em 0 } .stop { border: 1.5px solid #a11; padding: .25em .5em; font-weight: bold }
+table { border-collapse: collapse; width: 100% }
+th, td { border: 1px solid #999; padding: .18em .4em; text-align: left; vertical-align: top; overflow-wrap: anywhere }
+th { background: #eee; width: 27%; font-weight: normal }
+.blank td { height: 2.1em }
+"""
+
+
+def main() -> None:
+    """Read what is given, check it, write the form."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("scores")
+    parser.add_argument("--keys", type=Path, required=True)
+    parser.add_argument("--rehearsal", type=Path, required=True)
+    parser.add_argument("--out", "-o", type=Path, required=True)
+    given = parser.parse_args()
+    plan = loads(given.plan.read_text(encoding="utf-8"))
+    policy, ledger = given.keys / "policy.toml", given.keys / "ledger.sqlite"
+    discreet("policy", "check", policy, given.plan, "--ledger", ledger)
+    intact = discreet("ledger", "verify", ledger)
+    with tempfile.TemporaryDirectory() as folder:
+        seen = Path(folder) / "preview.json"
+        words = ("--keys", given.keys, "--json", seen, "--confirmed")
+        discreet("preview", given.plan, given.scores, *words)
+        preview = json.loads(seen.read_text())
+        rehearsed = Path(folder) / "rehearsed.toml"
+        rehearsed.write_text(dumps(plan.rehearsed()), encoding="utf-8")
+        discreet("verify", given.rehearsal, "--plan", rehearsed)
+    rehearsal = json.loads(given.rehearsal.read_text())
+    rules = policyfile.load(policy)
+    page = form(plan, rules, preview, rehearsal, tag=intact.split()[-1])
+    given.out.write_text(page, encoding="utf-8")
+    sys.stdout.write(f"{given.out} is filled in; what is blank is yours to decide.\n")
+
+
+def discreet(*words: object) -> str:
+    """Run a command; end with what it said when it refuses."""
+    done = subprocess.run(
+        ["discreet", *map(str, words)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()
+        sys.exit(f"Not filled in: discreet {words[0]} refused.\n{said}")
+    return done.stdout
+
+
+def odds(epsilon: Fraction, times: int = 1) -> str:
+    """Say what an epsilon allows, for one patient."""
+    factor = math.exp(times * epsilon)
+    return f"odds times {factor:,.2f} at most, from 10% to {factor / (9 + factor):.1%}"
+
+
+def form(
+    plan: Plan,
+    policy: policyfile.Policy,
+    preview: dict,
+    rehearsal: dict,
+    *,
+    tag: str,
+) -> str:
+    """Return the form."""
+    claim = preview["claim"]
+    roster = plan.roster
+    coordinator = roster.coordinator if roster else None
+    charged = Fraction(preview["charged"]["epsilon"])
+    spent = Fraction(preview["spent"]["epsilon"])
+    left = policy.epsilon_total - spent
+    sent = sum(r["bytes"] for r in preview["rounds"])
+    made = rehearsal["release"]["made"]["on"]
+    sites = rehearsal["sites"]
+    numbers = sum(r["numbers"] for r in preview["rounds"])
+    parts = {
+        "What is asked": {
+            "plan": f"sha256:{plan.digest().hex()}",
+            "model": plan.model.name or "not named",
+            "purpose": plan.purpose or "not stated: ask for a plan that states it",
+            "coordinator": fingerprint(coordinator) if coordinator else "none is named",
+            "sites": ", ".join(s.name for s in roster.sites) if roster else "no roster",
+            "population": policy.population,
+        },
+        "What leaves, and what is promised": {
+            "leaves this site": f"{numbers} numbers, {sent:,} bytes, {preview['sent']}",
+            "disclosed": "; ".join(claim["discloses"]),
+            "claim": f"{claim['loss']} for {claim['unit']}. {claim['trust']}",
+            "assumes": "; ".join(claim["assumes"]) or "nothing further",
+            "not protected": "; ".join(claim["not_protected"]),
+        },
+        "What it costs": {
+            "this plan": f"epsilon {float(charged):g}: {odds(charged)}",
+            "a patient at two sites": f"twice the epsilon: {odds(charged, 2)}",
+            "spent before, left after": f"{float(spent):g} of "
+            f"{float(policy.epsilon_total):g}; {float(left - charged):g} left",
+            "at the cap, ever": odds(policy.epsilon_total),
+            "ledger": f"intact; last tag {tag}",
+        },
+        "Rehearsal": {
+            "result": f"{sites['contributed']} of {sites['expected']} sites, {made}, made-up "
+            "data, nobody charged; its record holds and its coordinator signed it",
+            "policy": "allows the plan; caps compared with the ledger",
+        },
+    }
+    if claim["unit"] is None:
+        parts["What it costs"] = {
+            "this plan": "an exact sum: no epsilon, no odds",
+            "ledger": f"intact; last tag {tag}",
+        }
+    lines = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        f"<title>Sign-off</title><style>{STYLE}</style></head><body>",
+        "<h1>Sign-off for one plan at one site</h1>",
+        f'<p class="stop">{REVIEW}</p>',
+    ]
+    for title, rows in parts.items():
+        lines.append(f"<h2>{escape(title)}</h2><table>")
+        lines += [
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+            for name, value in rows.items()
+        ]
+        lines.append("</table>")
+    lines.append('<h2>Decision</h2><table class="blank">')
+    for blank in (
+        "fingerprints compared by voice, with whom, when",
+        "highest acceptable posterior for one patient, and why",
+        "retention and backups follow the schedule",
+        "allowed / not allowed, until",
+        "name, function, signature, day",
+    ):
+        lines.append(f"<tr><th>{escape(blank)}</th><td></td></tr>")
+    lines.append("</table></body></html>")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

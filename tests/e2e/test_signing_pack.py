@@ -1,0 +1,87 @@
+"""Every command of the signing pack, in the order of a deployment, as it is written."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.transport.addresses import free_port
+from e2e.tutorials import REPOSITORY, execute
+
+pytestmark = pytest.mark.slow
+PACK = REPOSITORY / "docs" / "signing"
+PAGES = ("key-ceremony", "dpia", "sign-off", "retention", "incident")
+
+
+def typed() -> list[str]:
+    """Return what the pages tell one to type, one command a line."""
+    lines = []
+    for page in PAGES:
+        text = (PACK / f"{page}.md").read_text()
+        for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL):
+            lines += [line.strip() for line in block.strip().splitlines()]
+    assert all(line.startswith("$ ") for line in lines)
+    return [line[2:] for line in lines]
+
+
+def test_all_pages_with_commands_are_executed() -> None:
+    with_commands = {
+        page.stem for page in PACK.glob("*.md") if "```console" in page.read_text()
+    }
+    assert with_commands == set(PAGES)
+
+
+def test_the_pack_runs_from_the_ceremony_to_the_incident(tmp_path: Path) -> None:
+    for place, site in enumerate(("north", "south", "east")):
+        rng = np.random.default_rng(place)
+        y = (rng.random(6_000) < 0.25).astype(int)
+        score = 1 / (1 + np.exp(-(rng.normal(0, 1, y.size) + 2 * y - 1)))
+        table = pa.table({"y_true": y, "y_score": score})
+        pq.write_table(table, tmp_path / f"{site}.parquet")
+    script = "\n".join(["set -e", *typed()]).replace("9443", str(free_port()))
+    said = execute(script, tmp_path)
+    for words in (
+        "Compare these digits with every site, by voice.",
+        "plan.toml is allowed, as far as the policy and the ledger's caps tell.",
+        "This site would take part.",
+        "sign-off.html is filled in",
+        "No answer is stored.",
+        "0 saved sessions were deleted.",
+        "holds a new secret",
+        "does not allow this coordinator yet",
+        "old-plan.toml would be declined:",
+        "that was revoked on 20",
+    ):
+        assert words in said, words
+    form = (tmp_path / "sign-off.html").read_text()
+    assert "3 of 3 sites" in form
+    assert "External validation of the sepsis model" in form
+    assert "not reviewed by an outside cryptographer" in form
+    assert "External validation" not in (tmp_path / "record.csv").read_text()
+    assert_one_page(tmp_path)
+
+
+def assert_one_page(folder: Path) -> None:
+    """The form fits one page of paper."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        return
+    options = ("--headless", "--no-sandbox", "--disable-gpu")
+    subprocess.run(  # noqa: S603 - our own page
+        [
+            *(chromium, *options, f"--print-to-pdf={folder / 'form.pdf'}"),
+            (folder / "sign-off.html").as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    pages = re.findall(rb"/Type\s*/Page\b(?!s)", (folder / "form.pdf").read_bytes())
+    assert len(pages) == 1

@@ -1,0 +1,250 @@
+"""Rotating and revoking: each command, what it writes, and who is refused afterwards."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from discreet.cli.main import app
+from discreet.data.edges import Warped
+from discreet.entropy import Seeded
+from discreet.models.distributed import DistributedDP
+from discreet.plan.cohort import Cohort, PublicFacts, key_text
+from discreet.plan.file import dumps, loads
+from discreet.plan.plan import ModelRef, Plan, recommend
+from discreet.plan.revocation import Revocation, RevokedKeys
+from discreet.privacy.ledger import Ledger
+from discreet.report.build import result_of
+from discreet.session.coordinator import AbortedError
+from discreet.session.site import Site
+from discreet.transport.coordinating import coordinate
+from discreet.transport.keys import (
+    CoordinatorKeys,
+    PublicFile,
+    SiteKeys,
+    assemble,
+    certificate_in,
+    public_file_in,
+    read_certificate,
+)
+from discreet.transport.simulation import run as run_plan
+from unit.session.federations import Federation, examples, plan_for
+
+SITES = ("east", "north", "south")
+TODAY = "that was revoked on 20"
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def done(*words: object) -> str:
+    result = run(*words)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result.output
+
+
+def refused(*words: object) -> str:
+    result = run(*words)
+    assert result.exception is not None
+    return str(result.exception)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A consortium with a plan, ledgers and policies."""
+    made = recommend(
+        PublicFacts(1200, 0.3),
+        DistributedDP(1),
+        edges=Warped(16),
+        cohort=Cohort(3, 1),
+        model=ModelRef("sepsis"),
+    )
+    (tmp_path / "plan.toml").write_text(dumps(made))
+    sites = [word for site in SITES for word in ("--site", site)]
+    done("consortium", tmp_path, *sites, "--plan", tmp_path / "plan.toml")
+    return tmp_path
+
+
+def plan_in(folder: Path) -> Plan:
+    return loads((folder / "plan.toml").read_text())
+
+
+def test_a_site_that_rotates_gets_a_new_identity_and_its_old_plan_is_refused(
+    folder: Path,
+) -> None:
+    old = public_file_in(folder / "north")
+    said = done("keys", "rotate", folder / "north")
+    new = public_file_in(folder / "north")
+    assert new.identity != old.identity
+    own = SiteKeys(folder / "north").identity().public_key().public_bytes_raw()
+    assert own == new.identity
+    (revocation,) = SiteKeys(folder / "north").revoked().revoked
+    assert (revocation.key, revocation.successor) == (old.identity, new.identity)
+    assert "north.revoked.toml" in said
+    checked = run("policy", "check", folder / "north/policy.toml", folder / "plan.toml")
+    assert checked.exit_code == 1
+    assert f"a key of north {TODAY}" in checked.output
+
+
+def test_the_others_learn_of_it_and_refuse_the_old_plan_and_the_old_public_file(
+    folder: Path,
+) -> None:
+    old = (folder / "north/north.public.toml").read_text()
+    done("keys", "rotate", folder / "north")
+    sent = folder / "north/north.revoked.toml"
+    for member in ("south", "coordinator"):
+        said = done("keys", "revoke", folder / member, sent)
+        assert "by voice" in said
+    (folder / "old.public.toml").write_text(old)
+    publics = [folder / f"{site}/{site}.public.toml" for site in ("east", "south")]
+    roster = ("--keys", folder / "coordinator")
+    words = ("roster", folder / "plan.toml", *publics)
+    assert TODAY in refused(*words, folder / "old.public.toml", *roster)
+    keys = CoordinatorKeys(folder / "coordinator")
+    before = plan_in(folder)
+    with pytest.raises(Exception, match=TODAY):
+        coordinate(before, keys, None, host="", port=0)  # type: ignore[arg-type]
+    done(*words, folder / "north/north.public.toml", *roster)  # replaces the old one
+    after = plan_in(folder)
+    assert after.digest() != before.digest()
+    keys.revoked().check(after)
+    assert keys.admitted(replace(after, roster=None))["north"] == after.roster.key_of(
+        "north"
+    )
+    assert (
+        "revoked"
+        not in run(
+            *("policy", "check", folder / "south/policy.toml", folder / "plan.toml")
+        ).output
+    )
+
+
+def test_without_a_roster_a_revoked_site_is_not_let_in(folder: Path) -> None:
+    done("keys", "revoke", folder / "north")
+    done("keys", "revoke", folder / "coordinator", folder / "north/north.revoked.toml")
+    keys = CoordinatorKeys(folder / "coordinator")
+    assert set(keys.admitted(replace(plan_in(folder), roster=None))) == {
+        "east",
+        "south",
+    }
+
+
+def test_a_lost_key_is_revoked_by_its_text(folder: Path) -> None:
+    lost = key_text(public_file_in(folder / "north").identity)
+    words = ("--site", "north", "--since", "2026-01-31")
+    said = done("keys", "revoke", folder / "south", lost, *words)
+    assert "a key of north that was revoked on 2026-01-31" in said
+    with pytest.raises(Exception, match="revoked on 2026-01-31"):
+        SiteKeys(folder / "south").revoked().check(plan_in(folder))
+
+
+@pytest.mark.parametrize("only", ["identity", "authority", None])
+def test_a_coordinator_rotates_its_identity_its_authority_or_both(
+    folder: Path, only: str | None
+) -> None:
+    old = public_file_in(folder / "coordinator")
+    done("keys", "rotate", folder / "coordinator", *(["--only", only] if only else []))
+    new = public_file_in(folder / "coordinator")
+    assert (new.identity == old.identity) == (only == "authority")
+    assert (new.authority == old.authority) == (only == "identity")
+    authority = read_certificate(new.authority.encode(), "the authority")
+    certificate = certificate_in(folder / "coordinator", "server.pem")
+    certificate.verify_directly_issued_by(authority)
+    said = done(
+        "keys",
+        "trust",
+        folder / "north",
+        folder / "coordinator/coordinator.public.toml",
+    )
+    assert ("allow.coordinators" in said) == (only != "authority")
+    assert SiteKeys(folder / "north").coordinator() == new
+
+
+def test_a_site_trusts_no_coordinator_whose_key_was_revoked(folder: Path) -> None:
+    stolen = folder / "stolen.public.toml"
+    stolen.write_text((folder / "coordinator/coordinator.public.toml").read_text())
+    done("keys", "rotate", folder / "coordinator")
+    done(
+        "keys",
+        "revoke",
+        folder / "north",
+        folder / "coordinator/coordinator.revoked.toml",
+    )
+    assert TODAY in refused("keys", "trust", folder / "north", stolen)
+    assert TODAY in refused(
+        *("join", stolen, "--site", "north", "--folder", folder / "north")
+    )
+
+
+def test_an_interrupted_session_keeps_its_key_unless_it_is_given_up(
+    folder: Path,
+) -> None:
+    before = public_file_in(folder / "coordinator")
+    (folder / "coordinator" / "session-00.sealed").write_bytes(b"sealed")
+    assert "interrupted session" in refused("keys", "rotate", folder / "coordinator")
+    assert public_file_in(folder / "coordinator") == before
+    done("keys", "rotate", folder / "coordinator", "--anyway")
+
+
+def test_a_site_has_no_authority_to_rotate(folder: Path) -> None:
+    words = ("keys", "rotate", folder / "north", "--only", "authority")
+    assert "no authority" in refused(*words)
+
+
+def test_a_site_in_a_session_declines_an_invitation_of_a_revoked_coordinator(
+    tmp_path: Path,
+) -> None:
+    plan = plan_for(DistributedDP("2"), survivors=3, signed_by=3)
+    coordinator = plan.roster.coordinator if plan.roster else b""
+    stolen = Revocation(name="hub", key=coordinator or b"", since="2026-02-03")
+
+    class Warned(Federation):
+        def site(self, place: int) -> Site:
+            revoked = RevokedKeys((stolen,) if place == 2 else ())
+            return replace(super().site(place), revoked=revoked)
+
+    federation = Warned(tmp_path)
+    with pytest.raises(AbortedError, match="1 declined"):
+        federation.session(plan).run()
+    ((place, reason),) = federation.reasons
+    assert place == 2
+    assert "a key of hub that was revoked on 2026-02-03" in reason
+    assert [federation.spent(k) for k in (1, 2, 3)] == [0, 0, 0]
+
+
+def test_verify_says_that_a_report_is_signed_by_a_revoked_key(folder: Path) -> None:
+    plan, keys = plan_in(folder), CoordinatorKeys(folder / "coordinator")
+    simulated = run_plan(plan, [examples(k) for k in (1, 2, 3)], entropy=Seeded(b"r"))
+    claim = plan.claim("deployed", sites=3)
+    result = result_of(plan, simulated.source.releases, claim)
+    report = folder / "report.json"
+    result.save(report, sign=keys.identity().sign)
+    words = ("verify", report, "--plan", folder / "plan.toml")
+    assert "holds." in done(*words)
+    done("keys", "revoke", folder / "coordinator", "--since", "2026-02-03")
+    sent = folder / "coordinator/coordinator.revoked.toml"
+    said = run(*words, "--revoked", sent)
+    assert said.exit_code == 3
+    assert (
+        "It is signed by a key of coordinator that was revoked on 2026-02-03"
+        in said.output
+    )
+    other = run(*words, "--revoked", folder / "coordinator/revoked.toml")
+    assert other.output == said.output
+    json.loads(report.read_text())
+
+
+def test_a_ledger_goes_on_when_its_site_has_rotated(folder: Path) -> None:
+    done("keys", "rotate", folder / "north")
+    done("ledger", "rotate", folder / "north/ledger.sqlite")
+    with Ledger(folder / "north/ledger.sqlite") as ledger:
+        ledger.verify()
+    site = PublicFile.read(folder / "north/north.public.toml")
+    members = [site, *(public_file_in(folder / name) for name in ("east", "south"))]
+    roster = assemble(members, public_file_in(folder / "coordinator"))
+    RevokedKeys.beside(folder / "north").check(replace(plan_in(folder), roster=roster))
