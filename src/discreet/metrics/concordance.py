@@ -13,6 +13,12 @@ capitals their sums. Inside an interval departures are in random order: of an ev
 censoring one half is comparable, and of two events one half is concordant. Leaving these
 pairs out makes C too high, by .001 with 48 intervals and .014 with 12.
 
+*Wide intervals.* The one with the larger hazard tends to leave first inside an interval,
+too. Of two with hazards :math:`\alpha_i, \alpha_j` per interval, both of whom leave in it, i
+is first with probability :math:`\frac12 + (\alpha_i - \alpha_j)/12`, to first order.
+:math:`\alpha` is the interval's mean hazard times the bin's relative one, the share of events
+over the share of examples in the fitted pooled pairs (below).
+
 Harrell, Lee and Mark (1996) count pairs as they are. Uno et al. (2011) weigh both of a pair
 by 1/G at the event's time, so that C does not depend on the censoring. With several causes
 an example with another cause's event never has this one (Wolbers et al. 2009): it stays
@@ -46,8 +52,10 @@ from discreet.metrics.timed import FollowUp, TableSlopes, WeightedNoise
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 
-_ORDER_COST: Final = 0.1
-"""Of what pairs inside an interval change: about what the random order costs."""
+_ORDER_COST: Final = 0.05
+"""Of what pairs inside an interval change: about what their unknown order costs."""
+_LARGEST_HAZARD: Final = 1.0
+_SMALLEST: Final = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +221,31 @@ class Pairs:
         """The fitted pooled pairs."""
         return Smooth().fit(self.histogram)
 
+    @cached_property
+    def order(self) -> float:
+        """What the larger hazard's earlier departure adds to the concordance."""
+        fit = self.fit.counts
+        events = fit.positives / max(fit.total_positives, _SMALLEST)
+        others = fit.negatives / max(fit.total_negatives, _SMALLEST)
+        rate = float(self.events.sum()) / max(float(self.weights.mean()), _SMALLEST)
+        share = min(rate / max(self.table.total, 1.0), 1.0)
+        every = share * events + (1 - share) * others
+        some = every > 0
+        relative = np.where(some, events / np.where(some, every, 1.0), 0.0)
+        at_risk = self.events.sum(0) + self.censored.sum(0) + self.later.sum(0)
+        hazard = np.divide(
+            self.events.sum(0), at_risk, out=np.zeros_like(at_risk), where=at_risk > 0
+        )
+        hazard = np.minimum(hazard, _LARGEST_HAZARD)
+        e = self.events.sum(0)
+        two = float((e**2 * hazard).sum()) / 2
+        one = float((e * self.censored.sum(0) * hazard).sum())
+        won, pairs = _first(events, events, relative), 0.0
+        gain = two * won
+        won, pairs = _first(events, others, relative), _mean_gap(events, others, relative)
+        gain += one * (won - self.value * pairs)
+        return gain / 12 / self.total
+
     def noise_slopes(self) -> tuple[TableSlopes, Slopes]:
         """Return slopes in the released cells, and those in the fitted classes."""
         n, p = (np.maximum(v, 0.0) for v in (self.histogram.negatives, self.histogram.positives))
@@ -235,6 +268,22 @@ def _lost(events: FloatArray) -> FloatArray:
     return above
 
 
+def _first(first: FloatVector, second: FloatVector, relative: FloatVector) -> float:
+    """Return the mean of the hazards' difference over pairs the first of which is higher.
+
+    For two draws of one distribution this is over both orders.
+    """
+    below = np.cumsum(second) - second
+    below_hazard = np.cumsum(second * relative) - second * relative
+    higher = float((first * (relative * below - below_hazard)).sum())
+    return 2 * higher if first is second else higher
+
+
+def _mean_gap(first: FloatVector, second: FloatVector, relative: FloatVector) -> float:
+    """Return the mean of the hazards' difference over all pairs."""
+    return float(first @ relative - second @ relative)
+
+
 def concordance(table: FollowUp, time: float | None = None, *, weighted: bool) -> Estimate:
     """Return Harrell's concordance, or Uno's with weights, up to a horizon."""
     if table.refusal is not None:
@@ -252,7 +301,7 @@ def concordance(table: FollowUp, time: float | None = None, *, weighted: bool) -
     inside = measure(METRICS["auc"], pairs.fit)
     n, p = pairs.histogram.negatives, pairs.histogram.positives
     ties = float(p @ (np.cumsum(n) - n / 2)) / float(p.sum() * n.sum())
-    value = min(max(pairs.value + inside.value - ties, 0.0), 1.0)
+    value = min(max(pairs.value + pairs.order + inside.value - ties, 0.0), 1.0)
     return Estimate(
         value,
         table.sampling_sd(pairs.slopes),

@@ -63,8 +63,7 @@ def of_classes(row: MetricRow[Measure], *, event_free: bool = False) -> AtTime:
     """Return a metric of two classes as a measure at a horizon."""
 
     def estimate(table: FollowUp, time: float) -> Estimate:
-        at = AtHorizon.of(table, table.horizon(time), event_free=event_free)
-        return class_estimate(row, at)
+        return class_estimate(row, table.at(time, event_free=event_free))
 
     return estimate
 
@@ -103,7 +102,8 @@ class GroupSurvival:
     def of(cls, table: FollowUp, shares: FloatVector | None = None) -> GroupSurvival:
         """Estimate survival inside a group of scores."""
         share = np.ones(len(table.edges)) if shares is None else shares
-        return cls(table, share, Survival.of(table.margins(share)))
+        margins = table.margins(share)
+        return cls(table, share, Survival.of(margins, np.diff(table.cuts)))
 
     @property
     def size(self) -> float:

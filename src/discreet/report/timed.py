@@ -21,7 +21,7 @@ from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.metrics.errors import Measured
 from discreet.metrics.table import METRICS
-from discreet.metrics.timed import AtHorizon, FollowUp
+from discreet.metrics.timed import FollowUp
 from discreet.metrics.timed_table import (
     TIMED,
     SurvivalCurve,
@@ -142,7 +142,7 @@ class TimedEvaluation(Shown):
             return Estimate.undefined(reason, row.support)
         if known:
             return self._measured(name, at)
-        return class_estimate(row, AtHorizon.of(self.table, self.table.horizon(at)))
+        return class_estimate(row, self.table.at(at))
 
     def _no_risk(self, time: float) -> str | None:
         """Say why scores are no risk by a horizon, if so."""
