@@ -301,11 +301,11 @@ class Survival:
     """G at t_0 to t_K, from 1."""
     case_weights: Any
     """w of each interval."""
-    widths: FloatVector
-    """Of the intervals."""
+    widths: FloatVector | None = None
+    """Of the intervals; None takes departures inside them in random order."""
 
     @classmethod
-    def of(cls, margins: Margins, widths: FloatVector) -> Self:
+    def of(cls, margins: Margins, widths: FloatVector | None = None) -> Self:
         """Compute the curves; margins may be complex, for slopes."""
         d, c = margins.events.sum(1), margins.censored
         leaving = d + c
@@ -320,8 +320,10 @@ class Survival:
         step = np.where(some, np.log(left / before), -leaving / before)
         share = np.where(some, d / safe, 0.0)
         one = np.ones_like(total)
-        tilt = (c * _rise(d, widths) - d * _rise(c, widths)) / (12 * before * left)
-        x = share * step - tilt
+        x = share * step
+        if widths is not None and widths.size > 1:
+            rises = c * _rise(d, widths) - d * _rise(c, widths)
+            x = x - rises / (12 * before * left)
         survival = np.concatenate([one, np.exp(np.cumsum(x, 1))], axis=1)
         free = np.exp(np.cumsum(step - x, axis=1))
         uncensored = np.concatenate([one, free], axis=1)
@@ -415,8 +417,6 @@ def _rise(counts: Any, widths: FloatVector) -> Any:
     The density's slope between the neighbours' middles, and at most so steep that the
     density is 0 at one end. Counts may be complex.
     """
-    if widths.size < 2:
-        return np.zeros_like(counts)
     middle = np.cumsum(widths) - widths / 2
     density = counts / widths
     later = np.append(np.arange(1, widths.size), widths.size - 1)

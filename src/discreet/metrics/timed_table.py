@@ -135,9 +135,28 @@ class GroupSurvival:
         if not self.followed(h):
             return Estimate.undefined("nobody of this group was followed that long")
         value, slopes = self.risk(h)
+        random = Survival.of(self.survival.margins).risks(self.table.cause)[h]
         return _of_slopes(
-            self.table, value, slopes, shape=ProportionShape(1.0, self.size)
+            self.table,
+            value,
+            slopes,
+            typical=abs(value - float(random)) / 4,
+            limits=self._limits(h),
+            shape=ProportionShape(1.0, self.size),
         )
+
+    def _limits(self, h: int) -> tuple[float, float] | None:
+        """Return the risks if all events of an interval came first, or all censorings."""
+        m, before = self.survival.margins, self.survival.at_risk[:, :h]
+        if m.events.shape[1] > 1:
+            return None
+        d, c = m.events[:, 0, :h], m.censored[:, :h]
+        sizes, risks = m.totals, []
+        for at_risk in (before, before - c):
+            safe = np.maximum(at_risk, _SMALLEST)
+            alive = np.prod(np.clip(1 - d / safe, 0.0, 1.0), axis=1)
+            risks.append(float(((1 - alive) * sizes).sum() / sizes.sum()))
+        return risks[0], risks[1]
 
 
 def _of_slopes(
