@@ -42,7 +42,7 @@ from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from discreet.report.build import Result
-    from discreet.report.evaluation import Evaluation
+    from discreet.report.evaluation import Evaluation, Source
 
 _VERSION: Final = re.compile(r"[0-9A-Za-z.+!_-]{1,40}")
 """No spaces: a record that nobody signed cannot put a sentence there."""
@@ -161,17 +161,39 @@ def record_of(
     ``result`` is any of the evaluations that were read from it, ``names`` what two
     models are called.
     """
-    if result.plan is None or not result.source.releases:
-        return None
     if not isinstance(result.fit, Fit):
+        return None
+    return record_from(
+        result.plan,
+        result.source,
+        result.claim.setting,
+        made,
+        estimator=result.fit.estimator,
+        releases=_revealed(result),
+        names=names,
+    )
+
+
+def record_from(
+    plan: Plan | None,
+    source: Source,
+    setting: Setting,
+    made: Made,
+    *,
+    estimator: str,
+    releases: Sequence[Release],
+    names: tuple[str, ...] = (),
+) -> dict[str, Any] | None:
+    """Return the record of releases of a plan; None where there are none."""
+    if plan is None or not releases:
         return None
     record = {
         "record": RECORD_VERSION,
         "made": made.to_dict(),
-        "plan": dumps(result.plan),
-        "setting": result.claim.setting,
-        "estimator": result.fit.estimator,
-        "sites": list(result.source.site_names),
+        "plan": dumps(plan),
+        "setting": setting,
+        "estimator": estimator,
+        "sites": list(source.site_names),
         "models": list(names),
         "releases": [
             {
@@ -182,10 +204,10 @@ def record_of(
                 "members": list(release.members),
                 "total": release.total.tolist(),
             }
-            for release in _revealed(result)
+            for release in releases
         ],
     }
-    reader: Any = result.source.estimator
+    reader: Any = source.estimator
     if reader is not None:
         name = next((n for n in READERS if READERS[n] is type(reader)), None)
         record["reader"] = {} if name is None else {"name": name, **asdict(reader)}

@@ -120,9 +120,9 @@ class Parts(Shown, Mapping[str, "Evaluation"]):
         return f"{type(self).__name__}({', '.join(self)}; {claim})"
 
     def _repr_html_(self) -> str:
-        pictures = _picture_html(self.plot("roc")) if self.exports.drawn else ""
-        table = _table_html(self.exports.summary())
-        return table + pictures + _claim_html(self.claim)
+        pictures = picture_html(self.plot("roc")) if self.exports.drawn else ""
+        table = table_html(self.exports.summary())
+        return table + pictures + claim_html(self.claim)
 
 
 def evaluation_html(result: Evaluation) -> str:
@@ -138,14 +138,14 @@ def evaluation_html(result: Evaluation) -> str:
     kinds: tuple[AnyPlot, ...] = ("roc", "pr") if result.exports.drawn else ()
     if calibratable(result.fit):
         kinds = (*kinds, "calibration")
-    pictures = "".join(_picture_html(result.plot(kind)) for kind in kinds)
+    pictures = "".join(picture_html(result.plot(kind)) for kind in kinds)
     return (
-        f"<p><b>{escape(heading)}</b></p>{_table_html(rows)}"
-        f"{pictures}{_claim_html(result.claim)}"
+        f"<p><b>{escape(heading)}</b></p>{table_html(rows)}"
+        f"{pictures}{claim_html(result.claim)}"
     )
 
 
-def _table_html(rows: Mapping[str, Estimate]) -> str:
+def table_html(rows: Mapping[str, Estimate]) -> str:
     """Return estimates as a table: value and interval."""
     heading, cells_of = interval_column(rows)
     written = ((escape(name), cells_of(estimate)) for name, estimate in rows.items())
@@ -160,14 +160,14 @@ def _table_html(rows: Mapping[str, Estimate]) -> str:
     )
 
 
-def _claim_html(claim: Claim) -> str:
+def claim_html(claim: Claim) -> str:
     """Return the claim, which a reader unfolds."""
     promise, *rest = str(claim).splitlines()
     lines = "<br>".join(escape(line) for line in rest)
     return f"<details><summary>{escape(promise)}</summary><p>{lines}</p></details>"
 
 
-def _picture_html(drawn: Display) -> str:
+def picture_html(drawn: Display) -> str:
     """Return a small picture that its HTML holds itself."""
     encoded = base64.b64encode(png(drawn.figure_, dpi=70)).decode()
     shows = escape(drawn.ax_.get_title(loc="left"))

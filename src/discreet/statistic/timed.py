@@ -26,6 +26,8 @@ class TimedCounts:
         noise: the distribution of the noise in every one of these numbers.
         refusal: why this release must not be used, if so.
         notes: what a reader should know about it.
+        predicts: the horizon whose risk the scores are, where they are probabilities;
+            None for other scores.
     """
 
     edges: Edges
@@ -36,6 +38,7 @@ class TimedCounts:
     noise: NoiseDistribution
     refusal: str | None = None
     notes: tuple[str, ...] = ()
+    predicts: float | None = None
 
     def __post_init__(self) -> None:
         bins, intervals = len(self.edges), len(self.cuts) - 1

@@ -1,0 +1,310 @@
+"""Follow-up: accuracy beside libraries on rows, coverage of intervals, what averages lose.
+
+    python bench/timed.py accuracy      # beside scikit-survival and recorded lifelines figures
+    python bench/timed.py coverage      # 95% intervals, three populations, 300 repetitions
+    python bench/timed.py federated     # averaged local concordances and survival curves
+
+Each prints a table of ``docs/time-to-event.md``. Tables are counted here as a site counts
+them (``tabulate``), without a session: sessions do not change counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.data.edges import EdgeRule, Edges, Warped
+from discreet.estimate.estimate import Estimate
+from discreet.metrics.timed import FollowUp
+from discreet.metrics.timed_table import TIMED, net_benefit
+from discreet.plan.bins import bins_for, spread_over
+from discreet.plan.cohort import PublicFacts
+from discreet.noise.laplace import LaplaceNoise
+from discreet.noise.mechanism import NoNoise
+from discreet.statistic.observed import NoiseDistribution
+from discreet.statistic.timed import TimedCounts
+
+REPETITIONS: Final = 300
+MEASURES: Final = ("auc", "brier", "concordance", "uno", "observed_risk")
+VECTORS: Final = Path(__file__).resolve().parents[1] / "vectors" / "time_to_event.json"
+SIZES: Final = (5_000, 20_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Scores, times and events (0 is censored)."""
+
+    score: FloatVector
+    time: FloatVector
+    event: FloatVector
+
+    def __len__(self) -> int:
+        return self.score.size
+
+    def take(self, places: Any) -> Rows:
+        """Return some of the rows."""
+        return Rows(self.score[places], self.time[places], self.event[places])
+
+    def censored_at(self, when: FloatVector) -> Rows:
+        """Return the rows with more censoring."""
+        event = np.where(when < self.time, 0.0, self.event)
+        return Rows(self.score, np.minimum(self.time, when), event)
+
+
+def tabulate(
+    rows: Rows,
+    edges: Edges,
+    cuts: FloatVector,
+    noise: NoiseDistribution | None = None,
+    rng: np.random.Generator | None = None,
+) -> TimedCounts:
+    """Count rows as a site does: interval k is (t_{k-1}, t_k], then past the last."""
+    bins, intervals = len(edges), cuts.size - 1
+    k = np.clip(np.searchsorted(cuts, rows.time, side="left") - 1, 0, intervals)
+    past = k == intervals
+    block = bins * intervals
+    cell = edges.bins_of(rows.score).astype(np.intp)
+    inside = (rows.event > 0) * block + cell * intervals + k
+    flat = np.bincount(np.where(past, 2 * block + cell, inside), minlength=2 * block + bins)
+    counts = flat.astype(np.float64)
+    if noise is not None and rng is not None:
+        counts = counts + noise.sample(counts, 1, rng)[0]
+    planes = counts[: 2 * block].reshape(2, bins, intervals)
+    return TimedCounts(
+        edges, cuts, planes[1:], planes[0], counts[2 * block :], noise or NoNoise()
+    )
+
+
+def cuts_for(horizon: float, intervals: int) -> FloatVector:
+    """Return the cuts that a plan chooses: the horizon, and halfway in the widest gaps."""
+    cuts = [0.0, horizon]
+    while len(cuts) - 1 < intervals:
+        gaps = np.diff(cuts)
+        widest = int(np.argmax(gaps))
+        cuts.insert(widest + 1, cuts[widest] + gaps[widest] / 2)
+    return np.array(cuts)
+
+
+def table_of(n: int, risk: float, *, noisy: bool) -> tuple[EdgeRule, int]:
+    """Return the default score bins and the number of intervals, from public facts.
+
+    The plan's rules (``docs/decisions/time-to-event.md``): without noise ten examples for
+    each pair of a bin and an interval; at epsilon 1 few.
+    """
+    facts = PublicFacts(examples=n, prevalence=risk)
+    if noisy:
+        intervals = max(4, round((n / 100) ** 0.36) - 1)
+        return spread_over(bins_for(facts, intervals**-0.5), facts), intervals
+    pairs = n / 10
+    intervals = max(round(pairs**0.36) - 1, 2)
+    return spread_over(max(int(pairs / (intervals + 1)), 10), facts), intervals
+
+
+# -- populations ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Population:
+    """Draws rows without censoring, or real rows; and its horizon and threshold."""
+
+    name: str
+    draw: Callable[[int, np.random.Generator], Rows]
+    horizon: float
+    threshold: float
+    heavy: float
+    """Mean of the exponential censoring that is added under heavy censoring."""
+    light: float
+
+
+def _weibull(n: int, rng: np.random.Generator) -> Rows:
+    """Proportional hazards, scores calibrated by the horizon 1: risk about .25."""
+    z = rng.normal(size=n)
+    rate = 0.25 * np.exp(0.9 * z)
+    time = (rng.exponential(size=n) / rate) ** (1 / 1.4)
+    return Rows(1 - np.exp(-rate), time, np.ones(n))
+
+
+def _logistic(n: int, rng: np.random.Generator) -> Rows:
+    """Accelerated failure, crossing hazards, a rare event (6%) and overconfident scores."""
+    z = rng.normal(size=n)
+    time = 6.0 * np.exp(-0.8 * z + rng.logistic(size=n) * 0.5)
+    risk = 1 / (1 + (1.0 / (6.0 * np.exp(-0.8 * z))) ** (-2.0))
+    logit = np.log(risk / (1 - risk))
+    score = 1 / (1 + np.exp(-(1.3 * logit + 0.3)))
+    return Rows(score, time, np.ones(n))
+
+
+def real_rows(name: str) -> tuple[Rows, float]:
+    """Return held-out rows of a data set of scikit-survival with a Cox model's risks.
+
+    The risk is by the 60% quantile of the training half's event times.
+    """
+    from sklearn.impute import SimpleImputer
+    from sksurv import datasets
+    from sksurv.linear_model import CoxPHSurvivalAnalysis
+    from sksurv.preprocessing import OneHotEncoder
+    from sksurv.util import Surv
+
+    load = getattr(datasets, f"load_{name}")
+    features, outcome = load()
+    if name == "flchain":
+        features = features.drop(columns=["chapter"])
+    event, time = (outcome[field] for field in outcome.dtype.names)
+    texts = [c for c in features if features[c].dtype.kind not in "fiub"]
+    features = features.astype(dict.fromkeys(texts, "category"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = SimpleImputer().fit_transform(OneHotEncoder().fit_transform(features))
+        kept = time > 0
+        x, event, time = x[kept], event[kept], time[kept]
+        order = np.random.default_rng(1).permutation(time.size)
+        train, test = np.split(order, [time.size // 2])
+        model = CoxPHSurvivalAnalysis(alpha=0.01)
+        model.fit(x[train], Surv.from_arrays(event[train], time[train]))
+        horizon = float(round(np.quantile(time[train][event[train]], 0.6)))
+        alive = np.array([f(horizon) for f in model.predict_survival_function(x[test])])
+    return Rows(1 - alive, time[test].astype(float), event[test].astype(float)), horizon
+
+
+def populations() -> Iterator[Population]:
+    """Yield two synthetic populations and a real one, resampled."""
+    yield Population("Weibull", _weibull, 1.0, 0.3, 1.5, 12.0)
+    yield Population("log-logistic", _logistic, 1.0, 0.1, 1.5, 12.0)
+    rows, horizon = real_rows("flchain")
+
+    def resampled(n: int, rng: np.random.Generator) -> Rows:
+        return rows.take(rng.integers(0, len(rows), n))
+
+    yield Population("flchain", resampled, horizon, 0.2, 4000.0, 40_000.0)
+
+
+# -- coverage -----------------------------------------------------------------------------
+
+
+def measured(counts: TimedCounts, population: Population) -> dict[str, Estimate]:
+    """Return the measures whose coverage is checked."""
+    table = FollowUp.of(counts)
+    time = population.horizon
+    found = {name: TIMED[name].measure(table, time) for name in MEASURES}
+    return found | {"net_benefit": net_benefit(table, time, population.threshold)}
+
+
+def truth(population: Population, censoring: float) -> dict[str, float]:
+    """Return the population's values: without censoring by definition, C by a fine table."""
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(99)
+    size = 2_000_000
+    rows = population.draw(size, rng)
+    t, p = population.horizon, population.threshold
+    fine = Edges.realise(Warped(1024, 1.5), thresholds=[p])
+    cuts = np.linspace(0, t, 401)
+    when = rng.exponential(censoring, size)
+    exact = measured(tabulate(rows.censored_at(when), fine, cuts), population)
+    values = {name: e.value for name, e in exact.items()}
+    if rows.event.all():
+        case = rows.time <= t
+        above = rows.score >= p
+        values["auc"] = float(roc_auc_score(case, rows.score))
+        values["brier"] = float(((case - rows.score) ** 2).mean())
+        values["observed_risk"] = float(case.mean())
+        odds = p / (1 - p)
+        values["net_benefit"] = float((above * (case - (~case) * odds)).mean())
+    return values
+
+
+def coverage(repetitions: int, only: str | None) -> list[dict[str, Any]]:
+    """Return how often 95% intervals hold the population's values."""
+    cells = []
+    for population in populations():
+        if only and only not in population.name:
+            continue
+        for censoring, mean in (("light", population.light), ("heavy", population.heavy)):
+            values = truth(population, mean)
+            for n in SIZES:
+                for noisy in (False, True):
+                    cell = _cell(population, mean, n, values, repetitions, noisy=noisy)
+                    cells.append(
+                        {
+                            "population": population.name,
+                            "censoring": censoring,
+                            "n": n,
+                            "epsilon": "1" if noisy else "exact",
+                            **cell,
+                        }
+                    )
+                    print(_row(cells[-1]), flush=True)
+    return cells
+
+
+def _cell(
+    population: Population,
+    mean: float,
+    n: int,
+    values: dict[str, float],
+    repetitions: int,
+    *,
+    noisy: bool,
+) -> dict[str, float]:
+    rule, intervals = table_of(n, round(values["observed_risk"], 2), noisy=noisy)
+    edges = Edges.realise(rule, thresholds=[population.threshold])
+    cuts = cuts_for(population.horizon, intervals)
+    rng = np.random.default_rng([n, int(noisy), len(population.name)])
+    noise = LaplaceNoise(1.0) if noisy else None
+    held: dict[str, list[bool]] = {name: [] for name in values}
+    off: dict[str, list[float]] = {name: [] for name in values}
+    reach: dict[str, list[float]] = {name: [] for name in values}
+    for _ in range(repetitions):
+        rows = population.draw(n, rng)
+        rows = rows.censored_at(rng.exponential(mean, n))
+        found = measured(tabulate(rows, edges, cuts, noise, rng), population)
+        for name, estimate in found.items():
+            low, high = estimate.interval()
+            held[name].append(bool(low <= values[name] <= high))
+            off[name].append(estimate.value - values[name])
+            reach[name].append((high - low) / 2)
+    return {
+        **{name: float(np.mean(h)) for name, h in held.items()},
+        **{f"{name} bias/sd": float(np.mean(o) / np.std(o)) for name, o in off.items()},
+        **{
+            f"{name} ratio": float(np.mean(reach[name]) / 1.96 / np.std(off[name]))
+            for name in off
+        },
+    }
+
+
+def _row(cell: dict[str, Any]) -> str:
+    names = (*MEASURES, "net_benefit")
+    shown = "  ".join(
+        f"{100 * cell[n]:5.1f} ({cell[n + ' bias/sd']:+.2f}, {cell[n + ' ratio']:.2f})"
+        for n in names
+    )
+    head = f"{cell['population']:<13} {cell['censoring']:<6} {cell['n']:>6} {cell['epsilon']:>6}"
+    return f"{head}  {shown}"
+
+
+def main() -> None:
+    """Print the tables asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("accuracy", "coverage", "federated"))
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--only", help="one population")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    options = parser.parse_args()
+    if options.what == "coverage":
+        found: Any = coverage(options.repetitions, options.only)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

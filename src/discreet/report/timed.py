@@ -1,0 +1,600 @@
+"""The result of a plan of follow-up: every measure of a risk model over time.
+
+Made from the plan and its release alone. One table gives a :class:`TimedEvaluation`;
+groups, horizons with a score column each, and two models give several in a
+:class:`TimedEvaluations`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from discreet.arrays import FloatVector
+from discreet.errors import InputError
+from discreet.estimate.estimate import Binning, Estimate, Interval
+from discreet.metrics.errors import Measured
+from discreet.metrics.table import METRICS
+from discreet.metrics.timed import FollowUp
+from discreet.metrics.timed_table import (
+    TIMED,
+    SurvivalCurve,
+    TimedCalibration,
+    calibration_groups,
+    class_estimate,
+    groups_between,
+    groups_of,
+    median_follow_up,
+    net_benefit,
+    net_benefit_of_all,
+    survival_curve,
+)
+from discreet.plan.plan import Plan
+from discreet.privacy.claim import Claim
+from discreet.report.evaluation import Source
+from discreet.report.shown import Shown
+from discreet.report.text import metric_table
+from discreet.statistic.timed import TimedCounts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from discreet.report.plot import Display
+    from discreet.report.timed_exports import TimedExports
+
+TimedPlot: TypeAlias = Literal["auc", "km", "calibration", "decision"]
+Several: TypeAlias = Literal["groups", "horizons", "models"]
+RISK_GROUPS: Final = 3
+"""Groups of scores whose survival is shown, of about equal size."""
+_DECISIONS: Final = 20
+"""Thresholds of a decision curve, beside the plan's."""
+_OVERALL: Final = ("concordance", "uno")
+CENSORING: Final = (
+    "censoring is taken as independent of the event, given the groups inside which "
+    "risks are estimated; where the sick are lost to follow-up these numbers are wrong"
+)
+WITHIN: Final = "the censoring was estimated within each of the declared groups"
+
+
+class DecisionCurve(NamedTuple):
+    """Net benefit over threshold probabilities: of the model, and of treating all."""
+
+    thresholds: FloatVector
+    model: tuple[Estimate, ...]
+    everybody: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TimedEvaluation(Shown):
+    """Every measure of a risk model over time, with its errors and its claim.
+
+    Args:
+        table: the released table, or one per stratum of the censoring.
+        claim: what was promised to whom.
+        source: what it was made from: sites and releases.
+        horizons: the plan's horizons, which are cuts.
+        predicts: the horizon whose risk the scores are; None where they are no risk.
+        plan: the plan that was carried out, where there is one.
+    """
+
+    table: FollowUp
+    claim: Claim
+    source: Source
+    horizons: tuple[float, ...]
+    predicts: float | None = None
+    plan: Plan | None = None
+
+    @classmethod
+    def of(
+        cls,
+        counts: TimedCounts | Mapping[str, TimedCounts],
+        claim: Claim,
+        source: Source,
+        horizons: Sequence[float] = (),
+        *,
+        plan: Plan | None = None,
+        cause: int = 0,
+    ) -> Self:
+        """Make the result of a table, or of one table per stratum of the censoring.
+
+        Without horizons the last cut is one.
+        """
+        table = FollowUp.of(counts, cause=cause)
+        first = (
+            counts if isinstance(counts, TimedCounts) else next(iter(counts.values()))
+        )
+        times = tuple(float(t) for t in horizons) or (float(first.cuts[-1]),)
+        for time in times:
+            table.horizon(time)
+        return cls(table, claim, source, times, first.predicts, plan)
+
+    # -- measures ----------------------------------------------------------
+
+    def _horizon(self, time: float | None) -> float:
+        """Return a horizon: the only one where none is given."""
+        if time is not None:
+            return float(time)
+        if len(self.horizons) == 1:
+            return self.horizons[0]
+        if self.predicts is not None:
+            return self.predicts
+        shown = ", ".join(f"{t:g}" for t in self.horizons)
+        raise InputError(f"say at which horizon: {shown}")
+
+    def measure(self, name: str, time: float | None = None) -> Estimate:
+        """Return a measure at a horizon.
+
+        A row of :data:`~discreet.metrics.timed_table.TIMED`, or any metric of two classes,
+        :data:`~discreet.metrics.table.METRICS`, weighed by the inverse probability of
+        censoring.
+        """
+        at = self._horizon(time)
+        self.table.horizon(at)
+        known = name in TIMED
+        row: Any = TIMED[name] if known else METRICS[name]
+        if row.needs_probabilities and (reason := self._no_risk(at)) is not None:
+            return Estimate.undefined(reason, row.support)
+        if known:
+            return self._measured(name, at)
+        return class_estimate(row, self.table.at(at))
+
+    def _no_risk(self, time: float) -> str | None:
+        """Say why scores are no risk by a horizon, if so."""
+        if self.table.edges.scores.kind == "other":
+            return "scores of kind 'other' are not probabilities"
+        if self.predicts is None:
+            return "the plan does not say at which horizon the scores are risks"
+        if not math.isclose(time, self.predicts):
+            return f"the scores are risks by {self.predicts:g}, not by {time:g}"
+        return None
+
+    def _measured(self, name: str, time: float) -> Estimate:
+        key = (name, time)
+        if key not in self._found:
+            self._found[key] = TIMED[name].measure(self.table, time)
+        return self._found[key]
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, float], Estimate]:
+        return {}
+
+    def at(self, time: float | None = None) -> Mapping[str, Estimate]:
+        """Return every measure at a horizon by name, each computed when it is used."""
+        at = self._horizon(time)
+        return Measured(
+            [n for n in TIMED if n not in _OVERALL],
+            lambda name: self.measure(name, at),
+            known=(*TIMED, *METRICS),
+        )
+
+    def auc(self, time: float | None = None) -> Estimate:
+        """Return the cumulative/dynamic AUC at a horizon."""
+        return self.measure("auc", time)
+
+    def brier(self, time: float | None = None) -> Estimate:
+        """Return the Brier score at a horizon."""
+        return self.measure("brier", time)
+
+    def observed_risk(self, time: float | None = None) -> Estimate:
+        """Return the observed risk by a horizon."""
+        return self.measure("observed_risk", time)
+
+    @property
+    def concordance(self) -> Estimate:
+        """Harrell's concordance, of events up to the last cut."""
+        return self._measured("concordance", float(self.table.cuts[-1]))
+
+    @property
+    def uno(self) -> Estimate:
+        """Uno's concordance, of events up to the last horizon."""
+        return self._measured("uno", max(self.horizons))
+
+    @property
+    def median_follow_up(self) -> Estimate:
+        """The median time to censoring, by the reverse Kaplan-Meier."""
+        return median_follow_up(self.table)
+
+    @property
+    def at_risk(self) -> Mapping[float, float]:
+        """Examples that are still followed at each cut."""
+        counts = self.table.survival.at_risk.sum(0)
+        return dict(zip(self.table.cuts.tolist(), counts.tolist(), strict=True))
+
+    @cached_property
+    def auc_over_time(self) -> Mapping[float, Estimate]:
+        """The cumulative/dynamic AUC at every cut at which it is defined."""
+        every = {t: self._measured("auc", t) for t in self.table.cuts[1:].tolist()}
+        return {t: e for t, e in every.items() if not math.isnan(e.value)}
+
+    # -- groups of scores ---------------------------------------------------
+
+    def calibration(
+        self, time: float | None = None, groups: int | None = None
+    ) -> TimedCalibration:
+        """Return predicted and observed risk of groups of scores at a horizon."""
+        at = self._horizon(time)
+        if (reason := self._no_risk(at)) is not None:
+            raise InputError(f"no calibration at {at:g}: {reason}")
+        return calibration_groups(self.table, at, groups)
+
+    def net_benefit(
+        self, time: float | None = None, threshold: float | None = None
+    ) -> Any:
+        """Return the net benefit at a threshold probability, or the decision curve."""
+        at = self._horizon(time)
+        if (reason := self._no_risk(at)) is not None:
+            raise InputError(f"no net benefit at {at:g}: {reason}")
+        if threshold is not None:
+            return net_benefit(self.table, at, threshold)
+        return self._decision_curve(at)
+
+    def _decision_curve(self, time: float) -> DecisionCurve:
+        """Measure at edges up to the score that few exceed, or the plan's thresholds."""
+        counts = np.maximum(self.table.by_bin, 0.0)
+        reached = np.cumsum(counts) / counts.sum()
+        kind = self.table.edges.scores.kind
+        places = self.table.edges.array[1:-1]
+        if kind == "logit":
+            places = 1 / (1 + np.exp(-places))
+        inner = places[(reached[:-1] < _MOST_BELOW) & (places > 0) & (places < 1)]
+        step = max(1, math.ceil(inner.size / _DECISIONS))
+        planned = () if self.plan is None else self.plan.thresholds
+        inside = [t for t in planned if 0 < t < 1]
+        thresholds = np.unique(np.concatenate([inner[::step], inside]))
+        return DecisionCurve(
+            thresholds,
+            tuple(net_benefit(self.table, time, t) for t in thresholds.tolist()),
+            tuple(net_benefit_of_all(self.table, time, t) for t in thresholds.tolist()),
+        )
+
+    def kaplan_meier(
+        self, groups: int | Sequence[float] = RISK_GROUPS
+    ) -> tuple[SurvivalCurve, ...]:
+        """Return the survival of groups of scores, the lowest first.
+
+        ``groups`` is how many groups of about equal size there are, or the scores that
+        part them; 1 is everybody.
+        """
+        table, edges = self.table, self.table.edges.array
+        if isinstance(groups, int):
+            shares = groups_of(table, groups)
+            ends = [edges[np.flatnonzero(s)[0]] for s in shares[1:]]
+        else:
+            ends = sorted(float(t) for t in groups)
+            shares = groups_between(table, ends)
+        names = _group_names([float(end) for end in ends])
+        pairs = zip(names, shares, strict=True)
+        return tuple(survival_curve(table, name, share) for name, share in pairs)
+
+    # -- for readers and programs --------------------------------------------
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know."""
+        several = (WITHIN,) if len(self.table.events) > 1 else ()
+        cautions = dict.fromkeys(
+            e.caution for t in self.horizons for e in self.at(t).values() if e.caution
+        )
+        return (*self.table.notes, *cautions, CENSORING, *several)
+
+    def rows(self, time: float) -> dict[str, Estimate]:
+        """Return the measures that are defined at a horizon by their titles."""
+        measures = self.at(time)
+        risk = self._no_risk(time) is None
+        return {
+            TIMED[name].title: measures[name]
+            for name in measures
+            if risk or not TIMED[name].needs_probabilities
+        }
+
+    def overall(self) -> dict[str, Estimate]:
+        """Return the measures over all times by their titles."""
+        both = {"concordance": self.concordance, "uno": self.uno}
+        return {
+            TIMED[name].title: e
+            for name, e in both.items()
+            if len(self.table.events[0]) == 1 or not math.isnan(e.value)
+        }
+
+    def count_words(self) -> str:
+        """Return how many sites took part, and how many examples they hold."""
+        noun = "site" if self.source.expected == 1 else "sites"
+        about = "" if self.table.exact else "about "
+        return (
+            f"{self.source.contributors} of {self.source.expected} {noun}, "
+            f"{about}{self.table.total:,.0f} examples"
+        )
+
+    def to_text(self, *, wide: bool = False) -> str:
+        """Return the tables and the claim; wide: the AUC over time and the groups too."""
+        lines = [metric_table(self.rows(t), f"by {t:g}") for t in self.horizons]
+        lines.append(metric_table(self.overall(), "over all times"))
+        if wide:
+            curve = {f"AUC by {t:g}": e for t, e in self.auc_over_time.items()}
+            lines.append(metric_table(curve, "over time"))
+        shown = [0.0, *self.horizons]
+        risk = (f"{self.at_risk[t]:,.0f} at {t:g}" for t in shown if t in self.at_risk)
+        lines.append(f"at risk: {', '.join(risk)}; {self._followed()}")
+        if self.table.refusal is not None:
+            lines.append(f"Undefined: {self.table.refusal}.")
+        lines += [f"Note: {note}." for note in self.notes]
+        bins, intervals = len(self.table.edges), len(self.table.cuts) - 1
+        size = sum(r.total.size for r in self.source.releases) * 8 / 1024
+        lines.append(
+            f"{self.count_words()}, {bins} score bins x {intervals} intervals, "
+            f"{size:.1f} KB from each site"
+        )
+        return "\n".join([*lines, str(self.claim)])
+
+    def _followed(self) -> str:
+        median = self.median_follow_up
+        if math.isnan(median.value):
+            return f"median follow-up beyond {self.table.cuts[-1]:g}"
+        return f"median follow-up {median}"
+
+    def __repr__(self) -> str:
+        time = max(self.horizons)
+        return (
+            f"TimedEvaluation(AUC by {time:g} {self.auc(time)}; {self.count_words()}; "
+            f"{self.claim.loss}, {self.claim.setting})"
+        )
+
+    def _repr_html_(self) -> str:
+        from discreet.report.timed_page import notebook  # noqa: PLC0415 - cycle
+
+        return notebook(self)
+
+    @property
+    def exports(self) -> TimedExports:  # type: ignore[override]
+        """The result for other programs: plain values, rows, tables, the page."""
+        from discreet.report.timed_exports import TimedExports  # noqa: PLC0415 - cycle
+
+        return TimedExports({self.source.part: self}, self.claim)
+
+    def to_frame(self) -> Any:
+        """Return every measure as a row of a pandas ``DataFrame``."""
+        return self.exports.to_frame()
+
+    def plot(  # type: ignore[override]
+        self,
+        kind: TimedPlot = "km",
+        path: str | Path | None = None,
+        *,
+        time: float | None = None,
+        ax: Axes | None = None,
+    ) -> Display:
+        """Draw the AUC over time, survival by risk group, calibration or decisions."""
+        from discreet.report.timed_page import picture  # noqa: PLC0415 - cycle
+
+        return picture(self, kind, time=time, ax=ax, path=path)
+
+
+_MOST_BELOW: Final = 0.99
+"""A decision curve ends at the score that this share of examples lies below."""
+
+
+def _group_names(ends: Sequence[float]) -> list[str]:
+    if not ends:
+        return ["everybody"]
+    middle = [f"{a:.3g} to {b:.3g}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [f"below {ends[0]:.3g}", *middle, f"{ends[-1]:.3g} or more"]
+
+
+# -- several ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
+    """Results of follow-up by name: groups, horizons with their own scores, or models.
+
+    Args:
+        parts: the results by name.
+        claim: what was promised to whom.
+        kind: what the parts are.
+    """
+
+    parts: Mapping[str, TimedEvaluation]
+    claim: Claim
+    kind: Several = "groups"
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __getitem__(self, name: str) -> TimedEvaluation:
+        return self.parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @property
+    def first(self) -> TimedEvaluation:
+        """The part that stands for all where they agree."""
+        return next(iter(self.parts.values()))
+
+    def together(self, *, within_groups: bool = True) -> TimedEvaluation:
+        """Return the result of all groups, censoring estimated within each of them.
+
+        Without ``within_groups`` censoring is that of everybody.
+        """
+        if self.kind != "groups":
+            raise InputError("only groups hold each example once: there is no sum")
+        tables = [part.table for part in self.parts.values()]
+        blocks = [
+            np.concatenate([getattr(t, name) for t in tables])
+            for name in ("events", "censored", "beyond")
+        ]
+        if not within_groups:
+            blocks = [block.sum(0, keepdims=True) for block in blocks]
+        noise = tables[0].noise
+        if not within_groups and not tables[0].exact:
+            noise = _SummedCells(noise, len(tables))
+        table = replace(
+            tables[0],
+            events=blocks[0],
+            censored=blocks[1],
+            beyond=blocks[2],
+            noise=noise,
+            notes=tuple(dict.fromkeys(n for t in tables for n in t.notes)),
+        )
+        source = replace(self.first.source, part="")
+        return replace(self.first, table=table, source=source)
+
+    @property
+    def integrated_brier(self) -> Estimate:
+        r"""The Brier score over the horizons, each with its own scores.
+
+        Trapezoids over time, divided by its length. The tables are of the same examples,
+        and how their errors go together was not released: the error is as if they all
+        went the same way, which is the most that it can be.
+        """
+        if self.kind != "horizons":
+            return Estimate.undefined("it needs a score column for each horizon")
+        scores = [part.brier(part.predicts) for part in self.parts.values()]
+        times = np.array([part.predicts or math.nan for part in self.parts.values()])
+        if any(math.isnan(e.value) for e in scores):
+            return Estimate.undefined("a Brier score of a horizon is undefined")
+        width = np.diff(times)
+        weights = (np.append(width, 0.0) + np.append(0.0, width)) / (2 * width.sum())
+        return weighted_sum(scores, weights.tolist(), support=Interval(0.0, 1.0))
+
+    def difference(self, name: str, time: float | None = None) -> Estimate:
+        """Return a measure of the first model less that of the second."""
+        if self.kind != "models":
+            raise InputError("only two models have a difference")
+        first, second = self.parts.values()
+        both = [part.measure(name, time) for part in (first, second)]
+        if any(math.isnan(e.value) for e in both):
+            return Estimate.undefined("one of the two is undefined")
+        reals = Interval(-math.inf, math.inf)
+        caution = (
+            "each model's table was released alone: the error is the most that it can be"
+        )
+        found = weighted_sum(both, [1.0, -1.0], support=reals)
+        return replace(found, caution=caution)
+
+    def summary(self) -> dict[str, Estimate]:
+        """Return the measures of every part by its name, and what is over all."""
+        rows: dict[str, Estimate] = {}
+        for name, part in self.parts.items():
+            time = part.predicts or max(part.horizons)
+            shown = ("auc", "brier") if part.predicts else ("auc",)
+            for measure in shown:
+                title = f"{TIMED[measure].title} by {time:g}"
+                label = title if self.kind == "horizons" else f"{name}: {title}"
+                rows[label] = part.measure(measure, time)
+        if self.kind == "horizons":
+            rows["integrated Brier score"] = self.integrated_brier
+        if self.kind == "models":
+            rows["AUC, first less second"] = self.difference("auc", max(self.first.horizons))
+        return rows
+
+    def to_text(self, *, wide: bool = False) -> str:
+        """Return the summary and the claim; wide: every part's own tables too."""
+        whole = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
+        lines = [*(whole if wide else ()), metric_table(self.summary())]
+        if self.kind == "groups":
+            every = self.together()
+            lines.append(f"all groups, {WITHIN}")
+            lines += [metric_table(every.rows(t), f"by {t:g}") for t in every.horizons]
+        lines.append(f"Note: {CENSORING}.")
+        return "\n".join([*lines, str(self.claim)])
+
+    def __repr__(self) -> str:
+        claim = f"{self.claim.loss}, {self.claim.setting}"
+        return f"TimedEvaluations({', '.join(self)}; {claim})"
+
+    @property
+    def exports(self) -> TimedExports:  # type: ignore[override]
+        """The result for other programs: plain values, rows, tables, the page."""
+        from discreet.report.timed_exports import TimedExports  # noqa: PLC0415 - cycle
+
+        return TimedExports(self.parts, self.claim, self)
+
+    def to_frame(self) -> Any:
+        """Return every measure of every part as a row of a pandas ``DataFrame``."""
+        return self.exports.to_frame()
+
+    def plot(  # type: ignore[override]
+        self,
+        kind: TimedPlot = "auc",
+        path: str | Path | None = None,
+        *,
+        time: float | None = None,
+        ax: Axes | None = None,
+    ) -> Display:
+        """Draw one kind of picture of the first part."""
+        return self.first.plot(kind, path, time=time, ax=ax)
+
+
+@dataclass(frozen=True)
+class _SummedCells:
+    """The noise of sums of so many cells."""
+
+    one: Any
+    cells: int
+
+    @property
+    def scale(self) -> float:
+        return float(self.one.scale) * math.sqrt(self.cells)
+
+    def covariance(self, at: FloatVector) -> Any:
+        each = self.one.covariance(at)
+        parts = (each.negatives, each.positives, each.cross)
+        return type(each)(*(self.cells * part for part in parts))
+
+    def sample(self, at: FloatVector, size: int, rng: np.random.Generator) -> Any:
+        return sum(self.one.sample(at, size, rng) for _ in range(self.cells))
+
+
+def weighted_sum(
+    estimates: Sequence[Estimate], weights: Sequence[float], support: Interval
+) -> Estimate:
+    """Add estimates of the same examples: their sampling errors at the most."""
+    value = sum(w * e.value for w, e in zip(weights, estimates, strict=True))
+    sampling = sum(
+        abs(w) * (e.sampling or 0.0) for w, e in zip(weights, estimates, strict=True)
+    )
+    noise = math.sqrt(
+        sum((w * e.noise) ** 2 for w, e in zip(weights, estimates, strict=True))
+    )
+    ends = [
+        sum(
+            w * (e.binning.low if (w > 0) is lower else e.binning.high)
+            for w, e in zip(weights, estimates, strict=True)
+        )
+        for lower in (True, False)
+    ]
+    typical = sum(
+        abs(w) * e.binning.usual for w, e in zip(weights, estimates, strict=True)
+    )
+    return Estimate(
+        value, sampling, noise, Binning(ends[0], ends[1], typical), support=support
+    )
+
+
+def timed_result(
+    tables: Mapping[str, TimedCounts],
+    claim: Claim,
+    source: Source,
+    horizons: Sequence[float],
+    *,
+    plan: Plan | None = None,
+    kind: Several = "groups",
+) -> TimedEvaluation | TimedEvaluations:
+    """Return the result of the tables of one release; the only one is named ''."""
+    if set(tables) == {""}:
+        return TimedEvaluation.of(tables[""], claim, source, horizons, plan=plan)
+    parts = {
+        name: TimedEvaluation.of(
+            counts, claim, replace(source, part=name), horizons, plan=plan
+        )
+        for name, counts in tables.items()
+    }
+    return TimedEvaluations(parts, claim, kind)

@@ -1,0 +1,230 @@
+"""The result of a plan of follow-up: what it answers, shows, writes and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from timed_oracle import tabulate
+
+from discreet.data.edges import Edges, Warped
+from discreet.errors import InputError
+from discreet.metrics.timed_table import TIMED
+from discreet.noise.laplace import LaplaceNoise
+from discreet.privacy.claim import Claim, Trust
+from discreet.privacy.loss import Unbounded
+from discreet.report.evaluation import Source
+from discreet.report.record import Made
+from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
+
+CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
+CUTS = np.array([0.0, 90.0, 180.0, 365.0, 540.0, 730.0])
+EDGES = Edges.realise(Warped(32, 1.25), thresholds=[0.2])
+
+
+def counted(seed: int = 0, n: int = 1500, *, predicts: float | None = 365.0, **options):
+    rng = np.random.default_rng(seed)
+    rate = 0.3 * np.exp(0.9 * rng.normal(size=n))
+    time = 365 * rng.exponential(size=n) / rate
+    when = rng.uniform(100, 1500, size=n)
+    event = (time <= when).astype(float)
+    seen, score = np.minimum(time, when), 1 - np.exp(-rate)
+    counts = tabulate(score, seen, event, edges=EDGES, cuts=CUTS, **options)
+    return replace(counts, predicts=predicts)
+
+
+@pytest.fixture(scope="module")
+def result() -> TimedEvaluation:
+    return TimedEvaluation.of(counted(), CLAIM, Source(3, 3), [365, 730])
+
+
+def test_measures_are_asked_for_by_horizon(result):
+    assert 0.6 < result.auc(365).value < 0.9
+    assert result.auc(730).value != result.auc(365).value
+    assert result.brier(365).value == result.at(365)["brier"].value
+    assert 0.6 < result.concordance.value < 0.9
+    assert 0.6 < result.uno.value < 0.9
+    assert result.at_risk[0.0] == 1500
+    assert list(result.auc_over_time) == CUTS[1:].tolist()
+    assert result.net_benefit(365, 0.2).value > 0
+    with pytest.raises(InputError, match="horizons are cuts"):
+        result.auc(400)
+
+
+def test_the_horizon_may_be_left_out_where_the_scores_name_one(result):
+    assert result.brier().value == result.brier(365).value
+    no_risk = TimedEvaluation.of(counted(predicts=None), CLAIM, Source(1, 1), [365, 730])
+    with pytest.raises(InputError, match="which horizon: 365, 730"):
+        no_risk.auc()
+
+
+def test_risks_by_one_horizon_are_not_judged_at_another(result):
+    assert "risks by 365, not by 730" in (result.brier(730).unusable or "")
+    with pytest.raises(InputError, match="risks by 365"):
+        result.calibration(730)
+    with pytest.raises(InputError, match="risks by 365"):
+        result.net_benefit(730)
+    unsaid = TimedEvaluation.of(counted(predicts=None), CLAIM, Source(1, 1), [365])
+    assert "does not say" in (unsaid.brier(365).unusable or "")
+
+
+def test_every_metric_of_two_classes_can_be_asked_for(result):
+    found = result.measure("average_precision", 365)
+    assert 0 < found.interval().low < found.value < found.interval().high < 1
+    assert result.at(365)["ici"].value < 0.1
+
+
+def test_the_text_has_every_table_the_assumption_and_the_claim(result):
+    text = str(result)
+    for word in ("by 365", "by 730", "over all times", "Harrell", "at risk: 1,500 at 0"):
+        assert word in text
+    assert "censoring is taken as independent" in text
+    assert text.endswith(str(CLAIM))
+    assert "AUC by 90" in result.to_text(wide=True)
+    assert repr(result).startswith("TimedEvaluation(AUC by 730")
+
+
+def test_json_holds_plain_finite_values(result):
+    values = json.loads(result.to_json())
+    assert values["kind"] == "time to event"
+    assert [h["horizon"] for h in values["horizons"]] == [365.0, 730.0]
+    assert set(values["horizons"][0]["measures"]) < set(TIMED)
+    assert len(values["auc_over_time"]) == 5
+    assert {row["group"] for row in values["survival"]} >= {"everybody"}
+    assert "unverifiable" in values
+
+
+def test_rows_have_one_measure_and_horizon_each(result):
+    frame = result.to_frame()
+    assert not frame.duplicated(["horizon", "measure"]).any()
+    row = frame[(frame.horizon == 365) & (frame.measure == "auc")].iloc[0]
+    assert row.value == result.auc(365).value
+
+
+def test_tables_are_those_of_patient_level_predictions_survival_type(result, tmp_path):
+    written = result.exports.write(tmp_path)
+    assert {p.name for p in written} >= {"measures.csv", "survival.csv", "decision.csv"}
+    with (tmp_path / "plp/evaluationStatistics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["evaluation", "timepoint", "metric", "value"]
+    values = {r["metric"]: float(r["value"]) for r in rows if r["timepoint"] == "365.0"}
+    assert values["C-statistic"] == pytest.approx(result.concordance.value)
+    assert values["Survival"] == pytest.approx(result.observed_risk(365).value)
+    with (tmp_path / "plp/calibrationSummary.csv").open() as file:
+        summary = list(csv.DictReader(file))
+    assert sum(int(r["PersonCountAtRisk"]) for r in summary) == 1500
+
+
+def test_small_groups_are_hidden_from_the_survival_tables(result, tmp_path):
+    result.exports.write(tmp_path, min_cell_count=10_000)
+    with (tmp_path / "plp/calibrationSummary.csv").open() as file:
+        summary = list(csv.DictReader(file))
+    assert {r["PersonCountAtRisk"] for r in summary} == {"-1"}
+    assert {r["observedIncidence"] for r in summary} == {""}
+
+
+@pytest.mark.parametrize("kind", ["km", "auc", "calibration", "decision"])
+def test_every_plot_is_drawn_and_saved(result, kind, tmp_path):
+    display = result.plot(kind, tmp_path / "plot.png")
+    assert display.ax_.get_title(loc="left")
+    assert (tmp_path / "plot.png").stat().st_size > 5_000
+
+
+def test_an_unknown_plot_is_an_error_that_lists_the_others(result):
+    with pytest.raises(InputError, match="auc, km, calibration, decision"):
+        result.plot("roc")
+
+
+def test_a_notebook_shows_the_table_the_curves_and_the_claim(result):
+    html = result._repr_html_()
+    assert html.count("<img") == 2
+    assert "<details>" in html
+
+
+def test_the_page_is_the_same_bytes_and_has_every_time_of_the_slider(result, tmp_path):
+    exports = result.exports
+    page = exports.html(Made("2026-01-01"))
+    assert page == exports.html(Made("2026-01-01"))
+    assert page.count("data-view=") == 5
+    assert page.count('data-view="365">') == 1  # shown without scripts
+    assert page.count(" hidden>") >= 4
+    assert "at risk" in page
+    assert "Calibration by 365" in page
+    result.save(tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 20_000
+
+
+def test_survival_of_risk_groups_can_be_cut_by_number_or_by_score(result):
+    thirds = result.kaplan_meier(3)
+    assert [c.at_risk[0] for c in thirds] == pytest.approx([500, 500, 500], rel=0.15)
+    assert [c.survival[-1] for c in thirds] == sorted(
+        (c.survival[-1] for c in thirds), reverse=True
+    )
+    low, high = result.kaplan_meier([0.2])
+    assert low.name == "below 0.2"
+    assert high.name == "0.2 or more"
+    assert low.at_risk[0] + high.at_risk[0] == pytest.approx(1500)
+
+
+def test_a_noisy_release_shows_its_noise(tmp_path):
+    rng = np.random.default_rng(3)
+    counts = counted(n=5000, noise=LaplaceNoise(1.0), rng=rng)
+    result = TimedEvaluation.of(counts, CLAIM, Source(3, 3), [365])
+    assert result.auc(365).noise > 0
+    assert "about" in str(result)
+    result.save(tmp_path / "report.html")
+    json.loads(result.to_json())
+
+
+def test_a_refused_release_gives_a_result_that_says_why(tmp_path):
+    counts = replace(counted(), refusal="a site sent what is no count")
+    result = TimedEvaluation.of(counts, CLAIM, Source(3, 3), [365])
+    assert math.isnan(result.auc(365).value)
+    assert math.isnan(result.concordance.value)
+    assert "Undefined: a site sent what is no count." in str(result)
+    result.save(tmp_path / "report.html")
+    assert "no count" in (tmp_path / "report.html").read_text()
+    json.loads(result.to_json())
+
+
+# -- several --------------------------------------------------------------------------
+
+
+def test_groups_are_shown_side_by_side_and_together():
+    tables = {"north": counted(1), "south": counted(2)}
+    result = timed_result(tables, CLAIM, Source(3, 3), [365])
+    assert isinstance(result, TimedEvaluations)
+    assert set(result) == {"north", "south"}
+    together = result.together()
+    assert together.table.total == 3000
+    assert len(together.table.events) == 2
+    pooled = result.together(within_groups=False)
+    assert len(pooled.table.events) == 1
+    assert together.auc(365).value == pytest.approx(pooled.auc(365).value, abs=2e-3)
+    assert "within each of the declared groups" in str(result)
+    assert json.loads(result.to_json())["kind"] == "time to event, groups"
+    assert len(result.to_frame()) == 2 * (8 - 2 + 2)
+
+
+def test_horizons_with_their_own_scores_have_an_integrated_brier_score():
+    tables = {f"{t:g}": counted(predicts=t) for t in (180.0, 365.0, 730.0)}
+    result = timed_result(tables, CLAIM, Source(3, 3), [180, 365, 730], kind="horizons")
+    scores = [result[n].brier(float(n)).value for n in result]
+    expected = np.trapezoid(scores, [180, 365, 730]) / (730 - 180)
+    assert result.integrated_brier.value == pytest.approx(expected)
+    assert "integrated Brier score" in str(result)
+
+
+def test_two_models_have_a_difference_whose_error_is_the_most_it_can_be():
+    tables = {"a": counted(1), "b": counted(1)}
+    result = timed_result(tables, CLAIM, Source(3, 3), [365], kind="models")
+    found = result.difference("auc", 365)
+    assert found.value == 0
+    assert found.sampling == pytest.approx(2 * (result["a"].auc(365).sampling or 0))
+    assert "the most" in (found.caution or "")
+    with pytest.raises(InputError, match="only groups"):
+        result.together()
