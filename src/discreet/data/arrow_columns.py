@@ -40,11 +40,17 @@ class Names:
     subject: str | None = None
     title: str = ""
     weight: str | None = None
+    time: str | None = None
 
     def all(self) -> list[str]:
         """Return every column that is read."""
-        rest = (self.group, self.subject, self.weight)
+        rest = (self.group, self.subject, self.weight, self.time)
         return [*self.scores, self.label, *(name for name in rest if name is not None)]
+
+    def numbers(self) -> list[str]:
+        """Return the columns that hold numbers: scores, weights and times."""
+        rest = (self.weight, self.time)
+        return [*self.scores, *(name for name in rest if name is not None)]
 
     def problem(self, sentence: str) -> InputError:
         """Return an error that says where it happened."""
@@ -66,7 +72,7 @@ class Names:
             )
         raise self.problem(
             f"no column {', '.join(missing)} among {', '.join(columns)}; name the "
-            "columns with score= and label="
+            f"columns with score= and {'label=' if self.time is None else 'time=, event='}"
         )
 
 
@@ -102,6 +108,7 @@ def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
         column(names.group, _words),
         column(names.subject, _words),
         amounts=column(names.weight, numbers),
+        times=column(names.time, numbers),
     )
 
 
