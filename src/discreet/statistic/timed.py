@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -327,4 +327,12 @@ class TimedHorizons(_OfColumns):
     @property
     def table_names(self) -> tuple[str, ...]:
         """The horizons, as texts."""
-        return tuple(f"{horizon:g}" for horizon in self.horizons)
+        return tuple(repr(t).removesuffix(".0") for t in self.horizons)
+
+    def tables(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, TimedCounts]:
+        """Each horizon's table, of scores that predict it."""
+        tables = super().tables(counts, noise).items()
+        named = zip(tables, self.horizons, strict=True)
+        return {name: replace(table, predicts=t) for (name, table), t in named}
