@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -48,11 +48,17 @@ from discreet.statistic.protocol import Statistic
 from discreet.statistic.rank_sums import RankSums
 from discreet.statistic.timed import TimedCounts
 
+if TYPE_CHECKING:
+    from discreet.report.timed import Several, TimedEvaluation, TimedEvaluations
+
 FINE: Final = 5
 """Examples in a pair of bin and interval below which an exact table is too fine."""
 FAR: Final = 10.0
 """A total so many times larger or smaller than was declared is told to the reader."""
-Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison
+Result: TypeAlias = (
+    "Evaluation | MultiEvaluation | ModelComparison | TimedEvaluation | "
+    "TimedEvaluations"
+)
 """What a plan can give."""
 
 
@@ -128,24 +134,19 @@ def _followed(
     releases: Sequence[Release],
     claim: Claim,
     site_names: tuple[str, ...],
-) -> Any:
+) -> TimedEvaluation | TimedEvaluations:
     """Evaluate tables of follow-up."""
-    from discreet.report.timed import (  # noqa: PLC0415 - of time to event alone
-        TimedEvaluation,
-        TimedEvaluations,
-    )
+    from discreet.report.timed import timed_result  # noqa: PLC0415 - it loads much
 
-    plan, last = revealed.plan, releases[-1]
+    plan, last, statistic = revealed.plan, releases[-1], revealed.statistic
     tables = revealed.tables()
     _warn_if_fine_in_time(plan, tables.values())
-    parts = {}
-    for name, table in tables.items():
-        sites = last.contributors, last.expected
-        source = Source(*sites, tuple(releases), name, site_names)
-        parts[name] = TimedEvaluation.of(table, claim, source, plan)
-    if set(parts) == {""}:
-        return parts[""]
-    return TimedEvaluations(parts, claim)
+    sites = last.contributors, last.expected
+    source = Source(*sites, tuple(releases), site_names=site_names)
+    kind: Several = "groups" if statistic.told_apart else "horizons"
+    if statistic.compares:
+        kind = "models"
+    return timed_result(tables, claim, source, plan.horizons, plan=plan, kind=kind)
 
 
 def evaluation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Unpack, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 from discreet.codec.parsing import whole
 from discreet.data.edges import EdgeRule
@@ -38,6 +38,10 @@ from discreet.transport.inputs import (
 )
 
 
+if TYPE_CHECKING:
+    from discreet.report.timed import TimedEvaluation, TimedEvaluations
+
+
 class Choices(ColumnNames, total=False):
     """The keywords of ``evaluate`` that do not decide what it returns."""
 
@@ -58,7 +62,6 @@ class Choices(ColumnNames, total=False):
     max_examples_per_site: int | None
     random_groups: int | None
     heterogeneity: HeterogeneityQuestion | Sequence[str] | bool
-    horizons: Sequence[float] | None
     cuts: Sequence[float] | None
     intervals: int | None
     censoring: float | None
@@ -72,6 +75,7 @@ def evaluate(
     *,
     classes: None = ...,
     groups: None = ...,
+    horizons: None = ...,
     **choices: Unpack[Choices],
 ) -> Evaluation: ...
 
@@ -80,8 +84,29 @@ def evaluate(
 def evaluate(
     sites: Sources,
     *,
+    groups: None = ...,
+    horizons: Sequence[float],
+    **choices: Unpack[Choices],
+) -> TimedEvaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sources,
+    *,
+    groups: Sequence[str],
+    horizons: Sequence[float],
+    **choices: Unpack[Choices],
+) -> TimedEvaluations: ...
+
+
+@overload
+def evaluate(
+    sites: Sources,
+    *,
     classes: Sequence[str] | None = ...,
     groups: Sequence[str] | None = ...,
+    horizons: None = ...,
     **choices: Unpack[Choices],
 ) -> MultiEvaluation: ...
 
