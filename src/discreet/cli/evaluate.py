@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -32,6 +32,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     protection: choices.Protection,
     rows: choices.ScoredRows,
     measured: choices.MeasureOptions,
+    followed: choices.FollowUpOptions,
     database: options.InDatabase,
     output: options.Output,
     weight: options.WeightColumn = None,
@@ -58,7 +59,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
         )
-    columns = {"group": group, "weight": weight, "classes": measured.classes}
+    columns: dict[str, Any] = {
+        "group": group,
+        "weight": weight,
+        "classes": measured.classes,
+        "causes": followed.causes,
+    }
     sites = [
         rows.read(
             path, score, **columns, **(asdict(database) if is_address(path) else {})
@@ -87,6 +93,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             max_examples_per_site=measured.max_examples_per_site,
             random_groups=measured.random_groups,
             heterogeneity=measured.heterogeneity_question() or False,
+            horizons=followed.horizon,
+            cuts=followed.cut,
+            intervals=followed.intervals,
+            censoring=followed.censoring,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )

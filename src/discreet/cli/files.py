@@ -16,8 +16,7 @@ import typer
 from discreet.codec.parsing import read_text
 from discreet.data.arrow_columns import Names
 from discreet.data.csv_file import CountsFile
-from discreet.data.examples import Examples
-from discreet.data.labels import LabelCode
+from discreet.data.examples import Examples, label_code
 from discreet.data.sources import read
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
@@ -25,6 +24,7 @@ from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL
 from discreet.session.preview import plan_bound, plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
+from discreet.statistic.timed import causes_of
 from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
@@ -49,6 +49,17 @@ GroupColumn: TypeAlias = Annotated[
 ]
 SubjectColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column that says whom a row belongs to.")
+]
+TimeColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of how long a row was followed, in any unit; with --event, instead "
+        "of --label."
+    ),
+]
+EventColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Column of what ended it: 0 (censored), 1, or further causes."),
 ]
 WeightColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column of how much a row counts, whole numbers.")
@@ -104,6 +115,8 @@ class Rows(InDatabase):
     score: ScoreColumns = field(default_factory=lambda: ["y_score"])
     label: LabelColumn = "y_true"
     positive: PositiveLabel = None
+    time: TimeColumn = None
+    event: EventColumn = None
     group: GroupColumn = None
     subject: SubjectColumn = None
     weight: WeightColumn = None
@@ -115,29 +128,41 @@ class Rows(InDatabase):
         classes = None
         if isinstance(statistic, OneVsRest | OneVsOne):
             classes = statistic.classes
-        several = len(self.score) > 1
-        if several and classes is None and not isinstance(statistic, Paired):
+        several, wanted = len(self.score) > 1, len(statistic.columns)
+        if several and wanted == 1 and not isinstance(statistic, Paired):
             raise InputError(
                 "the plan measures one score, and several --score were given"
             )
+        timed = check_followed(plan, self.time, self.event)
+        causes = causes_of(statistic)
         self._check_weight(weighted=isinstance(statistic, Weighted))
         if (self.scores is None) == (self.counts is None):
             raise InputError("give the scored rows or --counts, and not both")
         if self.counts is not None:
             title = self.counts.name
-            names = Names(tuple(self.score), self.label, self.group, title=title)
+            names = Names(
+                tuple(self.score),
+                self.event or self.label,
+                self.group,
+                title=title,
+                time=self.time,
+            )
             cuts = plan_cuts(plan, len(self.score))
             return Examples.from_source(
                 CountsFile(self.counts, names, cuts, plan_bound(plan, self.subject)),
-                labels=LabelCode(self.positive, classes),
+                labels=label_code(self.positive, classes, causes, timed=timed),
                 scores=facts,
                 columns=len(self.score),
                 name=title,
+                timed=timed,
             )
         other = facts.kind == "other"
         found = read(
             self.scores,
-            label=self.label,
+            label=None if timed else self.label,
+            time=self.time,
+            event=self.event,
+            causes=causes,
             score=self.score if several else self.score[0],
             positive=self.positive,
             classes=classes,
@@ -166,6 +191,20 @@ class Rows(InDatabase):
                 "the plan counts every row as one: leave out --weight, or plan with "
                 "--max-weight"
             )
+
+
+def check_followed(plan: Plan, time: str | None, event: str | None) -> bool:
+    """Say whether a plan counts follow-up; refuse columns that do not fit it."""
+    timed = plan.statistic.time_cuts is not None
+    if timed and (time is None or event is None):
+        raise InputError(
+            "the plan counts time to event: name the columns with --time and --event"
+        )
+    if not timed and not (time is event is None):
+        raise InputError(
+            "the plan counts labels: leave out --time and --event, or plan with --horizon"
+        )
+    return timed
 
 
 def _tell_pace(share: float | None, seconds: float) -> None:

@@ -28,6 +28,7 @@ from discreet.report.prediction import (
     check_protocol,
     predict,
 )
+from discreet.session.preview import counted_in
 from discreet.statistic.site_sums import SiteSums
 
 
@@ -36,6 +37,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     protection: choices.Protection,
     scores: choices.ScoreOptions,
     measured: choices.MeasureOptions,
+    followed: choices.FollowUpOptions,
+    time: str | None = None,
+    event: str | None = None,
+    scores_for_horizons: bool = False,
     site: list[str] | None = None,
     coordinator: str | None = None,
     sites: int | None = None,
@@ -59,6 +64,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
 
     Options:
         examples: Public: roughly how many examples there are in all.
+        time: Of time to event: a column's name is no part of a plan, and each site names
+            its own; given here, it only asks for --horizon.
+        event: Likewise.
+        scores_for_horizons: Of time to event: a score column for the risk by each horizon.
         site: A site of the roster, NAME=ed25519:KEY; repeat for each.
         coordinator: The coordinator's key, ed25519:KEY.
         sites: How many sites there are; by default those of --site.
@@ -85,7 +94,12 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     split = measured.random_groups or 1
     least = protection.min_survivors or (known or 0) // split or fewest
     most = measured.max_examples_per_site
-    facts = PublicFacts(examples, measured.prevalence, scores.declared())
+    if (time or event) and followed.horizon is None:
+        raise InputError("time to event is measured at horizons: name a --horizon")
+    facts = PublicFacts(
+        examples, measured.prevalence, scores.declared(), followed.censoring
+    )
+    columns = len(followed.horizon or ()) if scores_for_horizons else 1
     chosen = recommend(
         facts,
         private,
@@ -96,6 +110,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         max_weight=measured.max_weight,
         pilot=measured.pilot,
         heterogeneity=measured.heterogeneity_question(),
+        followup=followed.question(columns),
         cohort=Cohort(least, colluders, min_examples_per_site, most, split),
         model=ModelRef(name, model_digest),
     )
@@ -206,8 +221,7 @@ def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
 
 def _describe(chosen: Plan) -> None:
     for i, r in enumerate(chosen.rounds, start=1):
-        rules = [str(e.rule) for e in r.statistic.binnings]
-        where = ", ".join(rules) or r.statistic.name
+        where = counted_in(r.statistic) or r.statistic.name
         typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
     unit = chosen.privacy.protects
     promise = str(chosen.privacy.loss)

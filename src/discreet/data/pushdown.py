@@ -81,7 +81,9 @@ class RowLimit:
 UNBOUNDED: Final = RowLimit()
 
 
-def obstacle(table: Any, names: Names, cuts: Sequence[Rounding], engine: str) -> str | None:
+def obstacle(
+    table: Any, names: Names, cuts: Sequence[Rounding], engine: str
+) -> str | None:
     """Say why an engine cannot count these rows in place; None when it can."""
     if names.weight is not None:
         return "weights are added up here"
@@ -90,10 +92,8 @@ def obstacle(table: Any, names: Names, cuts: Sequence[Rounding], engine: str) ->
     scores, _ = _apart(cuts)
     if not all(one.exact for one in scores):
         return "the range of the scores is too wide for exact products"
-    if any(number(table[name], engine) is None for name in names.scores):
-        return "a score column holds text, long decimals or other values"
-    if names.time is not None and number(table[names.time], engine) is None:
-        return "the column of times holds text, long decimals or other values"
+    if any(number(table[name], engine) is None for name in names.numbers()):
+        return "a column of scores or times holds text, long decimals or other values"
     cells = 1
     for one in scores:
         cells *= one.cells + len(one.mixed)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from discreet.data.edges import EdgeRule, Edges
@@ -25,8 +26,8 @@ from discreet.data.scores import FARTHEST
 from discreet.data.times import MOST_INTERVALS
 from discreet.errors import PlanError
 from discreet.plan.bins import (
-    EXAMPLES_A_BIN,
     EXACT_BINS,
+    EXAMPLES_A_BIN,
     FEWEST_EXACT_BINS,
     bins_for,
     spread_over,
@@ -78,9 +79,7 @@ class FollowUpQuestion:
             raise PlanError("time to event needs horizons: name at least one")
         for name, values in (("horizons", self.horizons), ("cuts", self.cuts or ())):
             if not all(0 < t <= FARTHEST for t in values):
-                raise PlanError(
-                    f"{name} are times above 0, and at most {FARTHEST:g}"
-                )
+                raise PlanError(f"{name} are times above 0, and at most {FARTHEST:g}")
             if list(values) != sorted(set(values)):
                 raise PlanError(f"{name} increase strictly")
         if self.cuts is not None and self.intervals is not None:
@@ -175,7 +174,7 @@ class FollowUpQuestion:
         cuts = {0.0, *self.horizons, *(self.cuts or ())}
         while self.cuts is None and len(cuts) - 1 < intervals:
             values = sorted(cuts)
-            gaps = [b - a for a, b in zip(values, values[1:], strict=False)]
+            gaps = [b - a for a, b in pairwise(values)]
             widest = gaps.index(max(gaps))
             middle = values[widest] + gaps[widest] / 2
             if middle in cuts:  # horizons so close that no float lies between

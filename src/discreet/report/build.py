@@ -354,9 +354,7 @@ def _against_sizes(
     if not part.exact:
         variance = covariance_of(part, np.ones((1, 2 * len(part.edges))))[0, 0]
     refusal, notes = _of_sizes(plan, total, variance, contributors, whole=whole)
-    return replace(
-        part, refusal=part.refusal or refusal, notes=(*part.notes, *notes)
-    )
+    return replace(part, refusal=part.refusal or refusal, notes=(*part.notes, *notes))
 
 
 def _followed_sizes(

@@ -306,9 +306,7 @@ def _kept(examples: Examples, unit: Unit) -> RawBatch:
         subjects.extend(name for name in names_of_rows if name is not None)
     if not batches:
         none = np.zeros(0)
-        return RawBatch(
-            (none,) * examples.columns, none.astype(np.int64), times=none
-        )
+        return RawBatch((none,) * examples.columns, none.astype(np.int64), times=none)
     names, code = _coded(subjects)
     seed = np.array([_seed(name) for name in names], dtype=np.int64)
     rows = _joined(batches)

@@ -149,7 +149,9 @@ class TimedHistogram(OneCell):
     def column_cells(self, batch: Batch, column: int) -> CodeVector:
         """Return the cell of each example by one of the score columns."""
         if batch.times is None:
-            raise InputError("the plan counts follow-up, and the examples have no times")
+            raise InputError(
+                "the plan counts follow-up, and the examples have no times"
+            )
         bins = self.edges.bins_of(batch.scores[column]).astype(np.intp)
         places = self.time_cuts.places(batch.times)
         block = len(self.edges) * self.intervals
@@ -249,6 +251,17 @@ class AroundTimed(Statistic):
         blocks = counts.reshape(len(self.table_names), -1)
         named = zip(self.table_names, blocks, strict=True)
         return {name: self.inner.split(block, noise) for name, block in named}
+
+
+def causes_of(statistic: Statistic) -> int:
+    """Return how many kinds of events a statistic tells apart; 1 where time is not counted."""
+    match statistic:
+        case TimedHistogram() as table:
+            return table.causes
+        case AroundTimed(inner):
+            return inner.causes
+        case _:
+            return 1
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def followup_of(
     """Return what is asked about time to event; None where sites have labels."""
     first = sites[0]
     if not first.timed:
-        if not (horizons is cuts is intervals is None):
+        if any(given is not None for given in (horizons, cuts, intervals)):
             raise InputError(
                 "horizons= and cuts of time need follow-up: name the columns with time= "
                 "and event=, or give Examples(scores, time=..., event=...)"

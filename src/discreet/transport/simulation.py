@@ -37,7 +37,6 @@ from discreet.transport.inputs import (
     sites_of,
 )
 
-
 if TYPE_CHECKING:
     from discreet.report.timed import TimedEvaluation, TimedEvaluations
 
@@ -109,6 +108,17 @@ def evaluate(
     horizons: None = ...,
     **choices: Unpack[Choices],
 ) -> MultiEvaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sources,
+    *,
+    classes: Sequence[str] | None = ...,
+    groups: Sequence[str] | None = ...,
+    horizons: Sequence[float] | None = ...,
+    **choices: Unpack[Choices],
+) -> Result: ...
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword

@@ -121,8 +121,8 @@ def brute_force(rows, edges, cuts, causes):
             continue
         if time < 0 or math.isinf(time) or event not in range(causes + 1):
             continue
-        score = min(max(score, edges[0]), edges[-1])
-        b = max(k for k in range(bins) if k == 0 or score >= edges[k])
+        near = min(max(score, edges[0]), edges[-1])
+        b = max(k for k in range(bins) if k == 0 or near >= edges[k])
         if time > cuts[-1]:
             beyond[b] += 1
             continue
@@ -200,7 +200,9 @@ def test_people_are_bounded_by_their_own_rows_in_any_order():
         site = Examples(scores, time=times, event=events, subjects=who[order])
         kept = bounded(site.fitted(), unit)
         seen.add(tuple(ONE.count(kept)))
-        assert ONE.count(kept).sum() == sum(min(3, int((who == p).sum())) for p in range(7))
+        assert ONE.count(kept).sum() == sum(
+            min(3, int((who == p).sum())) for p in range(7)
+        )
     assert len(seen) == 1
 
 
