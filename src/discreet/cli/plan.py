@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from discreet.plan.protocol import PROTOCOLS
 from discreet.report.prediction import (
     DEFAULT_AUC,
     REPETITIONS,
+    PredictedError,
     Prediction,
     check_protocol,
     predict,
@@ -118,7 +120,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     check_protocol(chosen, sites=known)
     _describe(chosen)
     refusal = _heterogeneity(chosen)
-    if not chosen.privacy.predictable:
+    if chosen.horizons:
+        refusal = _followup(chosen, sites=known, auc=auc) or refusal
+    elif not chosen.privacy.predictable:
         typer.echo(f"There is no prediction under {chosen.privacy.name} privacy.")
     elif measured.classes is None:
         with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -132,6 +136,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             )
     else:
         typer.echo("There is no prediction for more than two classes.")
+    if page is not None and chosen.horizons:
+        raise InputError("--page is of two classes: leave it out for time to event")
     if page is not None:
         _write_page(page, chosen, sites=known, auc=auc)
     if refusal is not None:
@@ -141,6 +147,26 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     if out is not None:
         out.write_text(planfile.dumps(chosen), encoding="utf-8")
         typer.echo(f"Wrote {out}")
+
+
+def _followup(chosen: Plan, *, sites: int | None, auc: float) -> str | None:
+    """Print what a plan of time to event tells; return why it is no use, if so."""
+    from discreet.report.timed_prediction import (  # noqa: PLC0415 - of these alone
+        predict_followup,
+    )
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        progress.add_task("Predicting errors", total=None)
+        prediction = predict_followup(chosen, sites=sites, auc=auc)
+    _table(
+        f"Predicted errors, if the AUC by {chosen.horizons[-1]:g} is {auc:g}, with "
+        f"{prediction.events:.0%} events and {prediction.censoring:.0%} censored by then "
+        f"({prediction.examples:,} examples)",
+        prediction.errors,
+    )
+    if prediction.refusal is None and prediction.caution is not None:
+        typer.echo(f"Note: {prediction.caution}.")
+    return prediction.refusal
 
 
 def _periods(prediction: Prediction, periods: int, drop: float) -> str | None:
@@ -231,19 +257,28 @@ def _describe(chosen: Plan) -> None:
 
 
 def _show(prediction: Prediction, auc: float) -> None:
-    table = Table(
-        title=f"Predicted errors, if the AUC is {auc:g} at prevalence "
-        f"{prediction.prevalence:g} ({prediction.group_examples:,} examples)"
+    errors = {METRICS[name].title: e for name, e in prediction.errors.items()}
+    _table(
+        f"Predicted errors, if the AUC is {auc:g} at prevalence "
+        f"{prediction.prevalence:g} ({prediction.group_examples:,} examples)",
+        errors,
+        ("ROC curve, area between", "", "", _error(prediction.roc_area)),
     )
-    for heading in ("", "expected", "sampling", "noise"):
-        table.add_column(heading)
-    for name, e in prediction.errors.items():
-        title = METRICS[name].title
-        table.add_row(title, f"{e.value:.4f}", _error(e.sampling), _error(e.noise))
-    table.add_row("ROC curve, area between", "", "", _error(prediction.roc_area))
-    Console().print(table)
     if prediction.refusal is None and prediction.caution is not None:
         typer.echo(f"Note: {prediction.caution}.")
+
+
+def _table(
+    title: str, errors: Mapping[str, PredictedError], *more: tuple[str, ...]
+) -> None:
+    table = Table(title=title)
+    for heading in ("", "expected", "sampling", "noise"):
+        table.add_column(heading)
+    for name, e in errors.items():
+        table.add_row(name, f"{e.value:.4f}", _error(e.sampling), _error(e.noise))
+    for row in more:
+        table.add_row(*row)
+    Console().print(table)
 
 
 def _error(size: float) -> str:

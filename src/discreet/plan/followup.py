@@ -9,8 +9,10 @@ rest goes to bins (``docs/decisions/time-to-event.md`` has the measurements). A 
 table is nearly the rows; it is an explicit choice that a site's policy may decline.
 
 *Under noise* each cell carries noise, and what a measure adds up of a bin are K cells or
-so. Cuts are where a horizon is, and halfway in the widest gaps until there are four. The
-number of bins is that of two classes under noise that is larger by :math:`\sqrt{K}`.
+so. Cuts are where a horizon is, and halfway in the widest gaps until there are four; more
+only where the noise is small beside what wide intervals hide, about
+:math:`(s n/100)^{0.36}` for n examples and noise of scale 1/s. The number of bins is that
+of two classes under noise that is larger by :math:`\sqrt{K}`.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ BLIND_EXAMPLES: Final = 1280
 """An exact sum whose size is not public gets the table of so many examples."""
 _POWER: Final = 0.36
 _MOST_CHOSEN: Final = 48
-"""Intervals that are chosen for an exact sum, at most."""
+_MOST_NOISY: Final = 16
+"""Intervals that are chosen at most: for an exact sum, and under noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,9 @@ class FollowUpQuestion:
             given = len({*self.cuts, *self.horizons})
         if inverse_scale is None:
             return exact_table((facts.examples or BLIND_EXAMPLES) // apart, given)
-        intervals = given or max(NOISY_INTERVALS, len(self.horizons))
+        known = inverse_scale * (facts.examples or 0) / apart
+        wanted = min(round((known / 100) ** _POWER) - 1, _MOST_NOISY)
+        intervals = given or max(NOISY_INTERVALS, len(self.horizons), wanted)
         return intervals, bins_for(facts, inverse_scale / math.sqrt(intervals))
 
     def _cuts(self, intervals: int) -> tuple[float, ...]:

@@ -253,7 +253,7 @@ class AroundTimed(Statistic):
         return {name: self.inner.split(block, noise) for name, block in named}
 
 
-def causes_of(statistic: Statistic) -> int:
+def causes_of(statistic: Statistic | None) -> int:
     """Return how many kinds of events a statistic tells apart; 1 where time is not counted."""
     match statistic:
         case TimedHistogram() as table:
