@@ -111,6 +111,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     score: list[str],
     protection: choices.Protection,
     rows: choices.ScoredRows,
+    followed: choices.FollowUpOptions,
     output: options.Output,
     name: list[str] | None = None,
     joint: Annotated[
@@ -140,11 +141,15 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     if len(names) != 2:
         raise InputError("two models have two names: give --name twice or not at all")
     result = compare_sites(
-        [rows.read(path, score) for path in files],
+        [rows.read(path, score, causes=followed.causes) for path in files],
         privacy=protection.model(),
         form="joint" if joint else "marginals",
         examples=examples,
         prevalence=prevalence,
         names=(names[0], names[1]),
+        horizons=followed.horizon,
+        cuts=followed.cut,
+        intervals=followed.intervals,
+        censoring=followed.censoring,
     )
     output.write(result)

@@ -103,8 +103,13 @@ class FollowUpQuestion:
         intervals: int | None,
         causes: int,
         columns: int,
+        *,
+        models: bool = False,
     ) -> FollowUpQuestion:
-        """Read what a caller gives; several score columns are one for each horizon."""
+        """Read what a caller gives; several score columns are one for each horizon.
+
+        With ``models`` they are two models'.
+        """
         if horizons is None or not len(horizons):
             raise PlanError(
                 "time to event needs horizons, the times at which risks are wanted: "
@@ -112,6 +117,8 @@ class FollowUpQuestion:
             )
         wanted = tuple(float(t) for t in horizons)
         ends = None if cuts is None else tuple(float(t) for t in cuts if t != 0)
+        if models:
+            return cls(wanted, ends or None, intervals, causes, "models")
         if columns not in (1, len(wanted)):
             raise PlanError(
                 f"{columns} score columns do not fit {len(wanted)} horizons: give one "

@@ -133,6 +133,8 @@ def followup_of(
     horizons: Sequence[float] | None,
     cuts: Sequence[float] | None,
     intervals: int | None,
+    *,
+    models: bool = False,
 ) -> FollowUpQuestion | None:
     """Return what is asked about time to event; None where sites have labels."""
     first = sites[0]
@@ -145,7 +147,9 @@ def followup_of(
         return None
     code = first.label_code.classes
     causes = 1 if code is None else len(code) - 1
-    return FollowUpQuestion.asked(horizons, cuts, intervals, causes, first.columns)
+    return FollowUpQuestion.asked(
+        horizons, cuts, intervals, causes, first.columns, models=models
+    )
 
 
 def model_of(
