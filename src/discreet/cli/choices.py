@@ -177,9 +177,17 @@ class FollowUpOptions:
     causes: int = 1
     censoring: float | None = None
 
-    def question(self, columns: int) -> FollowUpQuestion | None:
-        """Return what is asked about time to event, None for labels."""
+    def planned(self, *, named: bool, several: bool) -> FollowUpQuestion | None:
+        """Return what a plan asks about time to event, None for labels.
+
+        ``named`` says that columns of follow-up were named, ``several`` that there is a
+        score for each horizon.
+        """
         if self.horizon is None:
+            if named or several:
+                raise InputError(
+                    "time to event is measured at horizons: name a --horizon"
+                )
             others: dict[str, object] = {
                 "--cut": self.cut,
                 "--intervals": self.intervals,
@@ -194,7 +202,11 @@ class FollowUpOptions:
                 )
             return None
         return FollowUpQuestion.asked(
-            self.horizon, self.cut, self.intervals, self.causes, columns
+            self.horizon,
+            self.cut,
+            self.intervals,
+            self.causes,
+            len(self.horizon) if several else 1,
         )
 
 

@@ -6,10 +6,10 @@ import hashlib
 import json as json_text
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -223,7 +223,8 @@ class Output:
         json: Write every number to this JSON file.
         record: Keep what the sites revealed in the report and the JSON file, for
             `discreet verify`; without it nobody can check them.
-        plots: Write ROC, PR, DET and calibration plots into this folder.
+        plots: Write ROC, PR, DET and calibration plots into this folder; of time to event
+            survival by risk group, the AUC over time, calibration and decision curves.
         export: Write the measures and curves as CSV, OHDSI's tables and a model card's
             metrics into this folder.
     """
@@ -302,15 +303,19 @@ def safe_file_name(name: str) -> str:
 def _write_plots(result: Result, folder: Path) -> None:
     from discreet.report.views import calibratable  # noqa: PLC0415 - as above
 
-    parts = result.exports.parts
-    for part in parts.values():
+    def kinds(part: Any) -> list[str]:
+        if part.plan is not None and part.plan.horizons:
+            risks = part.predicts is not None
+            return ["km", "auc", *(["calibration", "decision"] if risks else [])]
         part.roc_curve()  # refuses where there is no curve, before a folder is made
+        mends = calibratable(part.fit)
+        return ["roc", "pr", "det", *(["calibration"] if mends else [])]
+
+    parts: Mapping[str, Any] = result.exports.parts
+    drawn = {name: kinds(part) for name, part in parts.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
         stem = f"{safe_file_name(name)}-" if name else ""
-        part.plot("roc", folder / f"{stem}roc.png")
-        part.plot("pr", folder / f"{stem}pr.png")
-        part.plot("det", folder / f"{stem}det.png")
-        if calibratable(part.fit):
-            part.plot("calibration", folder / f"{stem}calibration.png")
+        for kind in drawn[name]:
+            part.plot(kind, folder / f"{stem}{kind}.png")
     typer.echo(f"Plots are in {folder}/")

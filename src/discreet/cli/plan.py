@@ -96,12 +96,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     split = measured.random_groups or 1
     least = protection.min_survivors or (known or 0) // split or fewest
     most = measured.max_examples_per_site
-    if (time or event) and followed.horizon is None:
-        raise InputError("time to event is measured at horizons: name a --horizon")
     facts = PublicFacts(
         examples, measured.prevalence, scores.declared(), followed.censoring
     )
-    columns = len(followed.horizon or ()) if scores_for_horizons else 1
     chosen = recommend(
         facts,
         private,
@@ -112,7 +109,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         max_weight=measured.max_weight,
         pilot=measured.pilot,
         heterogeneity=measured.heterogeneity_question(),
-        followup=followed.question(columns),
+        followup=followed.planned(
+            named=bool(time or event), several=scores_for_horizons
+        ),
         cohort=Cohort(least, colluders, min_examples_per_site, most, split),
         model=ModelRef(name, model_digest),
     )
@@ -121,7 +120,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     _describe(chosen)
     refusal = _heterogeneity(chosen)
     if chosen.horizons:
-        refusal = _followup(chosen, sites=known, auc=auc) or refusal
+        refusal = _followup(chosen, page, sites=known, auc=auc)
     elif not chosen.privacy.predictable:
         typer.echo(f"There is no prediction under {chosen.privacy.name} privacy.")
     elif measured.classes is None:
@@ -136,8 +135,6 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             )
     else:
         typer.echo("There is no prediction for more than two classes.")
-    if page is not None and chosen.horizons:
-        raise InputError("--page is of two classes: leave it out for time to event")
     if page is not None:
         _write_page(page, chosen, sites=known, auc=auc)
     if refusal is not None:
@@ -149,8 +146,12 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         typer.echo(f"Wrote {out}")
 
 
-def _followup(chosen: Plan, *, sites: int | None, auc: float) -> str | None:
+def _followup(
+    chosen: Plan, page: Path | None, *, sites: int | None, auc: float
+) -> str | None:
     """Print what a plan of time to event tells; return why it is no use, if so."""
+    if page is not None:
+        raise InputError("--page is of two classes: leave it out for time to event")
     from discreet.report.timed_prediction import (  # noqa: PLC0415 - of these alone
         predict_followup,
     )

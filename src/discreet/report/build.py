@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -147,6 +147,17 @@ def _followed(
     if statistic.compares:
         kind = "models"
     return timed_result(tables, claim, source, plan.horizons, plan=plan, kind=kind)
+
+
+def named(result: Result, names: tuple[str, str]) -> Any:
+    """Return a comparison of two models that are called by these names."""
+    if isinstance(result, ModelComparison):
+        return replace(result, names=names)
+    from discreet.report.timed import TimedEvaluations  # noqa: PLC0415 - it loads much
+
+    if not isinstance(result, TimedEvaluations) or result.kind != "models":
+        raise PlanError("this plan does not compare two models")
+    return replace(result, parts=dict(zip(names, result.values(), strict=True)))
 
 
 def evaluation(

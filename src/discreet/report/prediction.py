@@ -250,8 +250,12 @@ def predict(
     shrunk = math.sqrt(examples / facts.examples)  # 1 unless there are very many
 
     def error(metric: Metric) -> PredictedError:
-        noise = root_mean_square([BEYOND * result.metrics[metric].noise for result in usable])
-        sampling = root_mean_square([estimates[metric].sampling or 0.0 for estimates in sampled])
+        noise = root_mean_square(
+            [BEYOND * result.metrics[metric].noise for result in usable]
+        )
+        sampling = root_mean_square(
+            [estimates[metric].sampling or 0.0 for estimates in sampled]
+        )
         return PredictedError(truth[metric].value, noise * shrunk, sampling * shrunk)
 
     return Prediction(

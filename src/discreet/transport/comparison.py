@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, Literal, Unpack, overload
 
 from discreet.data.edges import EdgeRule, Edges, Listed
 from discreet.entropy import SYSTEM, Entropy
-from discreet.errors import InputError, PlanError
+from discreet.errors import InputError
 from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Round
-from discreet.report.build import Result
+from discreet.report.build import named
 from discreet.report.comparison import ModelComparison
 from discreet.statistic import Paired
 from discreet.transport.inputs import (
@@ -122,8 +122,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     followup = followup_of(sites, horizons, cuts, intervals, models=True)
     if followup is not None:
         timed = recommend(facts, model, followup=followup, cohort=cohort)
-        tables = run(timed, sites, entropy=entropy)
-        return _named(tables, names or _called(columns))
+        tables: TimedEvaluations = named(
+            run(timed, sites, entropy=entropy), names or _called(columns)
+        )
+        return tables
     inverse_scale = model.inverse_scale(cohort, cells=1 if form == "joint" else 2)
     if form == "joint":
         rule = _joint_rule(facts, inverse_scale)
@@ -132,19 +134,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
     plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
-    result = run(plan, sites, entropy=entropy)
-    if not isinstance(result, ModelComparison):
-        raise PlanError("this plan does not compare two models")
-    return replace(result, names=names or _called(columns))
-
-
-def _named(tables: Result, names: tuple[str, str]) -> TimedEvaluations:
-    """Call the two models' results by their names."""
-    from discreet.report.timed import TimedEvaluations  # noqa: PLC0415 - it loads much
-
-    if not isinstance(tables, TimedEvaluations):
-        raise PlanError("this plan does not compare two models")
-    return replace(tables, parts=dict(zip(names, tables.values(), strict=True)))
+    compared: ModelComparison = named(
+        run(plan, sites, entropy=entropy), names or _called(columns)
+    )
+    return compared
 
 
 def _called(columns: ColumnNames) -> tuple[str, str]:
