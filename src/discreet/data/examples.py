@@ -301,7 +301,7 @@ class Examples:
 
     def _ends(self) -> list[Rounding]:
         """Return cuts that tell only apart what fits and what does not."""
-        times = [TimeCuts((0.0, 1.0))] if self.timed else []
+        times = [TimeCuts((0.0,))] if self.timed else []
         return [*[Cuts.within(self.scores)] * self.columns, *times]
 
     def to_arrays(self) -> tuple[FloatVector, CodeVector]:

@@ -26,7 +26,7 @@ MOST_INTERVALS: Final = 4096
 
 @dataclass(frozen=True)
 class TimeCuts:
-    """Public cuts of follow-up times, from 0 on.
+    """Public cuts of follow-up times, from 0 on; 0 alone tells no times apart.
 
     >>> cuts = TimeCuts((0.0, 365.0, 1825.0))
     >>> cuts.places(np.array([0.0, 365.0, 365.5, 1825.0, 1826.0])).tolist()
@@ -38,10 +38,9 @@ class TimeCuts:
     values: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not 2 <= len(self.values) <= MOST_INTERVALS + 1 or self.values[0] != 0:
+        if not 1 <= len(self.values) <= MOST_INTERVALS + 1 or self.values[0] != 0:
             raise InputError(
-                f"cuts of time begin at 0 and make between 1 and {MOST_INTERVALS:,} "
-                "intervals"
+                f"cuts of time begin at 0 and make at most {MOST_INTERVALS:,} intervals"
             )
         rising = all(a < b for a, b in zip(self.values, self.values[1:], strict=False))
         if not rising or not self.values[-1] <= FARTHEST:
@@ -70,7 +69,7 @@ class TimeCuts:
     @property
     def past(self) -> float:
         """What stands for every time past the last cut."""
-        return 2 * self.values[-1]
+        return 2 * self.values[-1] or 1.0
 
     def covers(self, other: TimeCuts) -> bool:
         """Say whether times that were rounded for these cuts do for others."""

@@ -109,9 +109,11 @@ class TimedHistogram(OneCell):
     def __post_init__(self) -> None:
         whole(self.causes, "the number of causes", least=1, most=MOST_CAUSES)
         try:
-            _ = self.time_cuts
+            intervals = len(self.time_cuts)
         except InputError as err:
             raise PlanError(str(err)) from None
+        if not intervals:
+            raise PlanError("cuts of time begin at 0 and make at least one interval")
 
     @property
     def binnings(self) -> tuple[Edges, ...]:
