@@ -15,10 +15,12 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from sksurv import datasets
-from sksurv.linear_model import CoxPHSurvivalAnalysis
-from sksurv.metrics import (
+import pandas as pd  # type: ignore[import-untyped]
+from sksurv import datasets  # type: ignore[import-untyped]
+from sksurv.linear_model import (  # type: ignore[import-untyped]
+    CoxPHSurvivalAnalysis,
+)
+from sksurv.metrics import (  # type: ignore[import-untyped]
     brier_score,
     concordance_index_censored,
     concordance_index_ipcw,
@@ -84,7 +86,11 @@ def errors(name: str, most: int | None, split: int) -> tuple[int, np.ndarray]:
             bins, options["intervals"] = FINE
             options["edges"] = spread_over(bins, PublicFacts(None, rate))
         result = discreet.evaluate(
-            [site], horizons=horizons, examples=len(test), prevalence=rate, **options
+            [site],
+            horizons=horizons.tolist(),
+            examples=len(test),
+            prevalence=rate,
+            **options,
         )
         areas = np.array([result.auc(h).value for h in horizons])
         others = result.brier(last), result.concordance, result.uno

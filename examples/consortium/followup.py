@@ -34,7 +34,9 @@ for name, size, hazard in (
         continue
     Path("east.sqlite").unlink(missing_ok=True)
     with sqlite3.connect("east.sqlite") as database:
-        database.execute("CREATE TABLE patients (risk REAL, days REAL, died INT, sex TEXT)")
+        database.execute(
+            "CREATE TABLE patients (risk REAL, days REAL, died INT, sex TEXT)"
+        )
         rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
         database.executemany("INSERT INTO patients VALUES (?, ?, ?, ?)", rows)
     database.close()

@@ -24,7 +24,7 @@ def test_the_tutorial_of_follow_up(tmp_path: Path) -> None:
     said = execute(commands("tutorial-survival.md"), tmp_path)
     assert "3 of 3 sites" in said
     assert "independent censoring" in said
-    assert 'GROUP BY' in said
+    assert "GROUP BY" in said
     assert said.count("Done:") == 3
     assert "The coordinator of the roster signed it." in said
     assert "The page is, byte by byte, what this release gives." in said

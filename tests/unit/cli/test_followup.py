@@ -54,6 +54,7 @@ def done(*words):
 
 
 SITES = ("north.parquet", "south.parquet")
+LABEL = ("--privacy", "label", "--epsilon", "1")
 
 
 def test_files_are_evaluated_at_every_horizon(folder):
@@ -91,7 +92,7 @@ def test_two_models_are_compared_on_the_same_follow_up():
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_plan_predicts_its_errors_and_is_previewed(tmp_path):
+def test_a_plan_predicts_its_errors_and_is_previewed():
     noisy = ("--privacy", "distributed", "--epsilon", "1", "--sites", "2")
     text = done(
         *("plan", *FACTS, *HORIZONS, "--censoring", "0.4", *noisy, "-o", "plan.toml")
@@ -147,7 +148,10 @@ def test_counts_of_a_query_by_hand_are_those_of_the_rows():
     ("words", "said"),
     [
         (("evaluate", *SITES, *FOLLOWED), "needs horizons"),
-        (("evaluate", *SITES, "--label", "died", "--score", "risk", *HORIZONS), "--time|time="),
+        (
+            ("evaluate", *SITES, "--label", "died", "--score", "risk", *HORIZONS),
+            "--time|time=",
+        ),
         (("evaluate", *SITES, "--time", "days", "--score", "risk", *HORIZONS), "both"),
         (("plan", *FACTS, "--cut", "3"), "name a --horizon"),
         (("plan", *FACTS, "--time", "days"), "name a --horizon"),
@@ -158,8 +162,7 @@ def test_counts_of_a_query_by_hand_are_those_of_the_rows():
             "use laplace for others",
         ),
         (
-            ("evaluate", *SITES, *FOLLOWED, *HORIZONS, "--privacy", "label")
-            + ("--epsilon", "1"),
+            ("evaluate", *SITES, *FOLLOWED, *HORIZONS, *LABEL),
             "no time to event",
         ),
     ],

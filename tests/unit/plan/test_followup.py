@@ -76,7 +76,7 @@ def test_a_question_that_means_nothing_is_refused(options, problem):
 
 
 PLANS = {
-    "one table": lambda: planned(),
+    "one table": planned,
     "two causes": lambda: planned(FollowUpQuestion((365.0,), causes=2)),
     "groups": lambda: planned(groups=["f", "m"]),
     "models": lambda: planned(FollowUpQuestion((365.0,), scores="models")),
@@ -154,7 +154,10 @@ def test_cells_of_time_count_where_a_policy_asks_for_full_ones():
     alone = LoneExamples.of(table, FACTS)
     assert alone.cells == table.size
     strict = open_policy(
-        population="people", privacy=("secure-aggregation",), exact_sums=9, smallest_cell=5
+        population="people",
+        privacy=("secure-aggregation",),
+        exact_sums=9,
+        smallest_cell=5,
     )
     assert isinstance(strict, Policy)
     with pytest.raises(PolicyError, match="smaller class in a cell"):

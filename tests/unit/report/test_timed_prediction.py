@@ -22,7 +22,8 @@ def planned(examples=20_000, epsilon=1, **more):
 
 
 @pytest.mark.parametrize(
-    ("events", "censoring", "auc"), [(0.2, 0.3, 0.8), (0.05, 0.0, 0.7), (0.5, 0.3, 0.75)]
+    ("events", "censoring", "auc"),
+    [(0.2, 0.3, 0.8), (0.05, 0.0, 0.7), (0.5, 0.3, 0.75)],
 )
 def test_the_population_has_the_public_shares_and_the_assumed_auc(
     events, censoring, auc
