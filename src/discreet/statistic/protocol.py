@@ -126,13 +126,7 @@ class Statistic(ABC):
                 f"the plan counts {len(self.columns)} score columns, the examples have "
                 f"{examples.columns}"
             )
-        if examples.timed != (self.time_cuts is not None):
-            raise InputError(
-                "the examples are follow-up, a time and an event, and the plan counts "
-                "labels: name the labels instead, or plan with horizons"
-                if examples.timed
-                else "the plan counts follow-up: name time= and event= instead of labels"
-            )
+        self.check_followed(examples)
         for wanted in self.columns:
             if examples.scores != wanted.scores:
                 raise InputError(
@@ -142,6 +136,16 @@ class Statistic(ABC):
                 )
         if binary:
             check_binary(examples)
+
+    def check_followed(self, examples: Examples) -> None:
+        """Refuse follow-up where labels are counted, and the other way round."""
+        if examples.timed != (self.time_cuts is not None):
+            raise InputError(
+                "the examples are follow-up, a time and an event, and the plan counts "
+                "labels: name the labels instead, or plan with horizons"
+                if examples.timed
+                else "the plan counts follow-up: name time= and event= instead of labels"
+            )
 
     @abstractmethod
     def sensitivity(self, unit: Unit) -> Sensitivity:

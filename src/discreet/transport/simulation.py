@@ -316,6 +316,8 @@ def run(
     True
     """
     sites = sites_of(sites, classes=None, columns=columns)
+    for site in sites:
+        plan.statistic.check_followed(site)
     own: Result | None = plan.protocol.run(plan, sites, entropy=entropy)
     if own is not None:
         return own

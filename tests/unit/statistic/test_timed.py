@@ -265,3 +265,13 @@ def test_score_columns_of_horizons_are_of_cuts_in_rising_order():
     for horizons in ((1.0,), (1.0, 2.0), (2.5, 1.0), (1.0, 1.0)):
         with pytest.raises(PlanError):
             TimedHorizons(ONE, horizons)
+
+
+@pytest.mark.parametrize(
+    "privacy", [discreet.LabelDP(1), discreet.SecureAggregation(), discreet.LocalDP(4)]
+)
+def test_a_plan_of_labels_is_not_carried_out_on_follow_up(privacy):
+    plan = discreet.recommend(discreet.PublicFacts(10, 0.5), privacy)
+    followed = one_column([(0.1, 1.0, 0), (0.9, 2.0, 1)])
+    with pytest.raises(InputError, match="the plan counts labels"):
+        discreet.run(plan, [followed, followed])
