@@ -36,10 +36,13 @@ from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import EXAMPLE, Unit
 from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, OneVsRest, Paired
+from discreet.statistic.timed import TimedGroups, TimedHistogram, TimedPair
 from discreet.statistic.weighted import Weighted
 
 EDGES = Edges.realise(Uniform(4))
 PLAIN = ClassHistogram(EDGES)
+TIMED = TimedHistogram(EDGES, (0.0, 1.0, 2.5))
+CAUSES = TimedHistogram(EDGES, (0.0, 1.0, 2.5), causes=2)
 SOME = Grouped(PLAIN, ("1", "2", "a"))
 ALL = Grouped(PLAIN, ("1", "a", "other"))
 REPLACED = Unit("example", "replace")
@@ -47,7 +50,7 @@ PERSON = Unit("subject", "add_remove", 2)
 CLIENT = Unit("client", "add_remove", 3)
 CLASSES = ("0", "1", "2")
 SCORES = ("s0", "s1", "s2")
-COLUMNS = (*SCORES, "y", "g", "who", "w")
+COLUMNS = (*SCORES, "y", "g", "who", "w", "t")
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Case:
     weight: str | None = None
     scores: int = 1
     labels: dict = field(default_factory=dict)
+    timed: bool = False
 
     @property
     def subject(self):
@@ -68,7 +72,7 @@ class Case:
     def options(self):
         return {
             "score": list(SCORES[: self.scores]) if self.scores > 1 else "s0",
-            "label": "y",
+            **({"event": "y", "time": "t"} if self.timed else {"label": "y"}),
             "group": self.group,
             "subject": self.subject,
             "weight": self.weight,
@@ -95,6 +99,14 @@ CASES = {
     "people, a positive text": Case(PLAIN, PERSON, labels={"positive": "1"}),
     "a client": Case(PLAIN, CLIENT),
     "a client in groups": Case(ALL, CLIENT, group="g"),
+    "follow-up": Case(TIMED, EXAMPLE, timed=True),
+    "follow-up, a row replaced": Case(TIMED, REPLACED, timed=True),
+    "follow-up of two causes": Case(CAUSES, EXAMPLE, labels={"causes": 2}, timed=True),
+    "follow-up, two models": Case(TimedPair(TIMED), EXAMPLE, scores=2, timed=True),
+    "follow-up of people": Case(TIMED, PERSON, timed=True),
+    "follow-up of a client in groups": Case(
+        TimedGroups(TIMED, ("1", "a", "other")), CLIENT, group="g", timed=True
+    ),
 }
 
 BIG = 2**60 + 1
@@ -120,6 +132,7 @@ STYLES = {
         lambda r: str(r.integers(6)),
     ],
     "w": [lambda r: int(r.integers(6)), lambda r: float(r.integers(6))],
+    "t": [lambda r: float(np.round(4 * r.random(), 1)), lambda r: int(r.integers(4))],
 }
 """How a site's plain columns are written: one way for a whole column."""
 ODD = {
@@ -137,6 +150,10 @@ ODD = {
     ],
     "who": [None, math.nan, 3.0, "3", "3.0", 3, "p", True, "", BIG, "NA", 2.5, "p3"],
     "w": [None, math.nan, "3", "many", -2, 2.5, 1e9, True, 10**30, math.inf, ""],
+    "t": [
+        *(None, math.nan, "1", "late", -1, -0.0, 0, True, math.inf, -math.inf, ""),
+        *(10**30, 10**400, 1e308, 2.5, " 1.0", 5e-324),
+    ],
 }
 
 
@@ -202,9 +219,12 @@ def examples(rows, case, make):
         scores = make(matrix) if rows else np.zeros((0, case.scores))
     wanted = {"groups": case.group, "subjects": case.subject, "weights": case.weight}
     more = {k: make(column_of(rows, c)) for k, c in wanted.items() if c}
-    return Examples(
-        scores, make(column_of(rows, "y")), **more, **case.labels, check=False
-    )
+    outcome = make(column_of(rows, "y"))
+    if case.timed:
+        more |= {"event": outcome, "time": make(column_of(rows, "t"))}
+    else:
+        more["labels"] = outcome
+    return Examples(scores, **more, **case.labels, check=False)
 
 
 def arrays(make):
@@ -314,9 +334,14 @@ def from_damaged_csv(rows, case, folder):
 
 def from_counts(rows, case, folder):
     """Counts by label, group and score, as an engine writes them."""
-    names = Names(SCORES[: case.scores], "y", case.group, title="counts")
+    time_column = "t" if case.timed else None
+    names = Names(
+        SCORES[: case.scores], "y", case.group, title="counts", time=time_column
+    )
     cuts = [Cuts.within(ScoreRange(), edges) for edges in case.statistic.columns]
+    cuts += [case.statistic.time_cuts] if case.timed else []
     keys = ["y", *(["g"] if case.group else []), *SCORES[: case.scores]]
+    keys += ["t"] if case.timed else []
     counts = {}
     for row in rows:
         key = tuple("" if row[c] is None else str(row[c]) for c in keys)
@@ -327,10 +352,17 @@ def from_counts(rows, case, folder):
         write_csv(path, header, ([*key, many] for key, many in counts.items()))
 
     path = kept(folder, (rows, case.options()), written, ".csv")
-    code = LabelCode(case.labels.get("positive"), case.labels.get("classes"))
+    classes = case.labels.get("classes")
+    if "causes" in case.labels:
+        classes = tuple(range(case.labels["causes"] + 1))
+    code = LabelCode(case.labels.get("positive"), classes)
     source = CountsFile(path, names, cuts, UNBOUNDED)
     return Examples.from_source(
-        source, labels=code, scores=ScoreRange(), columns=case.scores
+        source,
+        labels=code,
+        scores=ScoreRange(),
+        columns=case.scores,
+        timed=case.timed,
     )
 
 
@@ -353,6 +385,7 @@ def from_duckdb(rows, case, folder):
 
 CONNECTED = {}
 DECLARED = {"s": "REAL", "y": "INTEGER", "g": "", "who": "INTEGER", "w": "NUMERIC"}
+DECLARED["t"] = "REAL"
 
 
 def from_sqlite(rows, case, folder):

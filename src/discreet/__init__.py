@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.models.secure_aggregation import SecureAggregation
     from discreet.mpc.model import ExactMPC
     from discreet.plan.cohort import Cohort, PublicFacts
+    from discreet.plan.followup import FollowUpQuestion
     from discreet.plan.heterogeneity import HeterogeneityQuestion
     from discreet.plan.plan import Plan, recommend
     from discreet.published.xu2025.fedcurve import FedCurve
@@ -51,6 +52,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.report.comparison import ModelComparison
     from discreet.report.evaluation import Evaluation
     from discreet.report.several import MultiEvaluation
+    from discreet.report.timed import TimedEvaluation, TimedEvaluations
     from discreet.transport.comparison import compare
     from discreet.transport.simulation import evaluate, run
 
@@ -65,6 +67,7 @@ _HOMES: Final = {
     "ExactMPC": "mpc.model",
     "Examples": "data.examples",
     "FedCurve": "published.xu2025.fedcurve",
+    "FollowUpQuestion": "plan.followup",
     "LabelDP": "models.label",
     "Listed": "data.edges",
     "LocalDP": "models.local",
@@ -77,6 +80,8 @@ _HOMES: Final = {
     "SecureAggregation": "models.secure_aggregation",
     "Grid": "data.edges",
     "Support": "data.edges",
+    "TimedEvaluation": "report.timed",
+    "TimedEvaluations": "report.timed",
     "Uniform": "data.edges",
     "Warped": "data.edges",
     "area_error": "estimate.areas",
@@ -101,6 +106,7 @@ __all__ = [
     "ExactMPC",
     "Examples",
     "FedCurve",
+    "FollowUpQuestion",
     "Grid",
     "HeterogeneityQuestion",
     "IgnoredWarning",
@@ -120,6 +126,8 @@ __all__ = [
     "ReleaseError",
     "SecureAggregation",
     "Support",
+    "TimedEvaluation",
+    "TimedEvaluations",
     "UndefinedMetricWarning",
     "Uniform",
     "Warped",

@@ -18,3 +18,16 @@ def test_the_data_managers_tutorial(tmp_path: Path) -> None:
     assert "The receipts of north, south fit" in said
     assert said.count("The page is, byte by byte, what this release gives.") == 2
     assert (tmp_path / "plots" / "roc.png").exists()
+
+
+def test_the_tutorial_of_follow_up(tmp_path: Path) -> None:
+    said = execute(commands("tutorial-survival.md"), tmp_path)
+    assert "3 of 3 sites" in said
+    assert "independent censoring" in said
+    assert "GROUP BY" in said
+    assert said.count("Done:") == 3
+    assert "The coordinator of the roster signed it." in said
+    assert "The page is, byte by byte, what this release gives." in said
+    assert (tmp_path / "plots" / "km.png").exists()
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["release"] is not None

@@ -48,6 +48,7 @@ def portable(rng):
             "g": [1, 2, None, 5][rng.integers(4)],
             "who": int(rng.integers(9)),
             "w": [1, 2, 5, None][rng.integers(4)],
+            "t": [0.0, 1.0, 1.5, 2.5, 9.0, -1.0, None][rng.integers(7)],
         }
         for _ in range(n)
     ]

@@ -29,6 +29,7 @@ from discreet.data.prior_spread import PriorSpread
 from discreet.entropy import SYSTEM
 from discreet.errors import DiscreetError
 from discreet.mpc.evaluate import run as run_exact
+from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import ResponseKey
 from discreet.plan.cohort import Member, PublicFacts, Roster
 from discreet.plan.file import dumps
@@ -36,6 +37,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.privacy_model import MODELS as KNOWN
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
+from discreet.report.timed import TimedEvaluation, TimedEvaluations
 from discreet.session import coordinator
 from discreet.session.coordinator import Coordinator, evaluation_of
 from discreet.session.policy import UNIT_NAMES
@@ -55,6 +57,12 @@ from discreet.statistic.adaptive import Refined
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.rank_sums import RankSums
 from discreet.statistic.site_sums import SiteSums
+from discreet.statistic.timed import (
+    TimedGroups,
+    TimedHistogram,
+    TimedHorizons,
+    TimedPair,
+)
 from discreet.statistic.weighted import Weighted
 from discreet.transport.in_process import InProcess
 from discreet.transport.simulation import run
@@ -68,6 +76,8 @@ BINS = Edges.realise(Warped(16))
 LOOK = Edges.realise(PriorSpread(32, 0.4))
 TREE = Hierarchy(Edges.realise(Uniform(16)))
 CLASSES = ("cat", "dog", "eel")
+HORIZONS = (1.0, 3.0)
+TIMED = TimedHistogram(BINS, (0.0, 1.0, 2.0, 3.0))
 NEAR = 0.03
 
 MODELS = {
@@ -106,10 +116,41 @@ STATISTICS = {
     "rank-sums": (Round(RankSums("choice")),),
     "weighted": (Round(Weighted(ClassHistogram(BINS), 4)),),
     "weighted, exact": (Round(Weighted(ClassHistogram(BINS), 4, squares=True)),),
+    "timed": (Round(TIMED),),
+    "timed, two causes": (Round(replace(TIMED, causes=2)),),
+    "timed, groups": (Round(TimedGroups(TIMED, ("a", "b"))),),
+    "timed, two models": (Round(TimedPair(TIMED)),),
+    "timed, horizons": (Round(TimedHorizons(TIMED, HORIZONS)),),
 }
 
 
+def followed(statistic, n=6000):
+    rng = np.random.default_rng(4)
+    z, w = rng.normal(0, 1, n), rng.normal(0, 1, n)
+    times, until = rng.exponential(4 * np.exp(-z)), rng.uniform(0, 9, n)
+    causes = 2 if "causes" in statistic else 1
+    columns = {
+        "time": np.minimum(times, until),
+        "event": np.where(times <= until, rng.integers(1, causes + 1, n), 0),
+        "groups": np.where(np.arange(n) % 7 < 3, "a", "b"),
+        "subjects": np.array([f"person {i}" for i in range(n)]),
+    }
+    scores = 1 / (1 + np.exp(-z))
+    if "models" in statistic or "horizons" in statistic:
+        scores = np.column_stack([scores, 1 / (1 + np.exp(-z - w))])
+    return [
+        discreet.Examples(
+            scores[i::SITES],
+            causes=causes,
+            **{k: v[i::SITES] for k, v in columns.items()},
+        )
+        for i in range(SITES)
+    ]
+
+
 def data(statistic):
+    if statistic.startswith("timed"):
+        return followed(statistic)
     rng = np.random.default_rng(4)
     n = 6000
     y = rng.random(n) < 0.4
@@ -138,17 +179,27 @@ def data(statistic):
 
 def planned(privacy, rounds, sites=SITES):
     cohort = privacy.cohort(sites)
+    timed = rounds[-1].statistic.time_cuts is not None
     return Plan(
         privacy.agreed(),
         rounds,
         metrics=frozenset({"auc", "average_precision"}),
         facts=PublicFacts(6000, 0.4),
         cohort=cohort,
+        horizons=HORIZONS if timed else (),
     )
 
 
 def areas(result):
-    """Every AUC of a result, by name."""
+    """Every AUC of a result, by name; of follow-up every count as a share, too."""
+    if isinstance(result, TimedEvaluation | TimedEvaluations):
+        parts = {"": result} if isinstance(result, TimedEvaluation) else result
+        values = {n: p.auc(HORIZONS[-1]).value for n, p in parts.items()}
+        for name, part in parts.items():
+            for k, block in enumerate(part.table.counts):
+                shares = block.ravel() / part.table.total
+                values |= {f"{name}, {k}, {i}": v for i, v in enumerate(shares)}
+        return values
     if isinstance(result, discreet.Evaluation):
         return {"": result.auc.value}
     return {name: part.auc.value for name, part in result.items()}
@@ -355,6 +406,29 @@ def test_a_site_reads_its_data_once_a_round(model, statistic, times, tmp_path):
     ]
     by_letters(plan, sites, tmp_path)
     assert [source.times for source in sources] == [times] * SITES
+
+
+@pytest.mark.parametrize("statistic", [s for s in STATISTICS if s.startswith("timed")])
+def test_follow_up_is_refused_by_models_that_protect_no_time(statistic):
+    refused = {m for m in MODELS if not can_be_planned(m, statistic)}
+    assert refused == {
+        *("local, arc", "local, unary", "local, levels", "exact"),
+        *("label, response", "label, binned", "label, choice"),
+    }
+
+
+@pytest.mark.parametrize("statistic", [s for s in STATISTICS if s.startswith("timed")])
+def test_an_exact_sum_of_follow_up_is_the_pooled_count(statistic, tmp_path):
+    rounds, sites = STATISTICS[statistic], data(statistic)
+    plan = planned(MODELS["secure-aggregation"], rounds)
+    found = by_letters(plan, sites, tmp_path)
+    tables = [found] if isinstance(found, TimedEvaluation) else [*found.values()]
+    pooled = sum(rounds[0].statistic.count(site) for site in sites)
+    expected = rounds[0].statistic.tables(pooled.astype(float), NoNoise())
+    for part, counts in zip(tables, expected.values(), strict=True):
+        assert np.array_equal(part.table.events[0], counts.events)
+        assert np.array_equal(part.table.censored[0], counts.censored)
+        assert np.array_equal(part.table.beyond[0], counts.beyond)
 
 
 def test_a_plan_is_written_and_hashed_once(monkeypatch):

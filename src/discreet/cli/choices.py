@@ -26,7 +26,13 @@ from typing import (
 
 import typer
 
-from discreet.cli.files import LabelColumn, PositiveLabel, SubjectColumn
+from discreet.cli.files import (
+    EventColumn,
+    LabelColumn,
+    PositiveLabel,
+    SubjectColumn,
+    TimeColumn,
+)
 from discreet.cli.main import documented
 from discreet.codec.parsing import exact
 from discreet.data.edges import EdgeRule
@@ -37,6 +43,7 @@ from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.followup import FollowUpQuestion
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.privacy_model import MODELS, PrivacyModel
 
@@ -81,13 +88,17 @@ class ScoredRows(ScoreOptions, FileFormat):
 
     label: LabelColumn = "y_true"
     positive: PositiveLabel = None
+    time: TimeColumn = None
+    event: EventColumn = None
     subject: SubjectColumn = None
 
     def read(self, place: str | Path, score: list[str], **more: Any) -> Examples:
         """Read the rows of one site."""
         return read(
             place,
-            label=self.label,
+            label=None if self.event is not None else self.label,
+            time=self.time,
+            event=self.event,
             score=score[0] if len(score) == 1 else score,
             positive=self.positive,
             subject=self.subject,
@@ -146,6 +157,58 @@ class MeasureOptions:
             tuple(self.heterogeneity or ()),
             within=bool(self.heterogeneity),
             clusters=None if self.clusters is None else self.clusters.value,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowUpOptions:
+    """Time to event, where that is measured.
+
+    Options:
+        horizon: A time at which risks and areas are wanted; repeat for more.
+        cut: An end of a time interval; repeat for all. By default from the public facts.
+        intervals: Number of time intervals; by default from the public facts.
+        causes: How many kinds of events there are: they are coded 1, 2 and so on.
+        censoring: Public: roughly which share leaves before the last horizon without an
+            event.
+    """
+
+    horizon: list[float] | None = None
+    cut: list[float] | None = None
+    intervals: int | None = None
+    causes: int = 1
+    censoring: float | None = None
+
+    def planned(self, *, named: bool, several: bool) -> FollowUpQuestion | None:
+        """Return what a plan asks about time to event, None for labels.
+
+        ``named`` says that columns of follow-up were named, ``several`` that there is a
+        score for each horizon.
+        """
+        if self.horizon is None:
+            if named or several:
+                raise InputError(
+                    "time to event is measured at horizons: name a --horizon"
+                )
+            others: dict[str, object] = {
+                "--cut": self.cut,
+                "--intervals": self.intervals,
+                "--censoring": self.censoring,
+            }
+            given = [name for name, value in others.items() if value is not None]
+            if self.causes != 1:
+                given.append("--causes")
+            if given:
+                raise InputError(
+                    f"{given[0]} is of time to event: name a --horizon too"
+                )
+            return None
+        return FollowUpQuestion.asked(
+            self.horizon,
+            self.cut,
+            self.intervals,
+            self.causes,
+            len(self.horizon) if several else 1,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -31,6 +31,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     protection: choices.Protection,
     rows: choices.ScoredRows,
     measured: choices.MeasureOptions,
+    followed: choices.FollowUpOptions,
     database: options.InDatabase,
     output: options.Output,
     weight: options.WeightColumn = None,
@@ -57,7 +58,12 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
         )
-    columns = {"group": group, "weight": weight, "classes": measured.classes}
+    columns: dict[str, Any] = {
+        "group": group,
+        "weight": weight,
+        "classes": measured.classes,
+        "causes": followed.causes,
+    }
     sites = [
         rows.read(
             path, score, **columns, **(asdict(database) if is_address(path) else {})
@@ -86,6 +92,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             max_examples_per_site=measured.max_examples_per_site,
             random_groups=measured.random_groups,
             heterogeneity=measured.heterogeneity_question() or False,
+            horizons=followed.horizon,
+            cuts=followed.cut,
+            intervals=followed.intervals,
+            censoring=followed.censoring,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
         )
@@ -104,6 +114,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     protection: choices.Protection,
     rows: choices.ScoredRows,
     database: options.InDatabase,
+    followed: choices.FollowUpOptions,
     output: options.Output,
     name: list[str] | None = None,
     joint: Annotated[
@@ -133,7 +144,12 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     if len(names) != 2:
         raise InputError("two models have two names: give --name twice or not at all")
     sites = [
-        rows.read(path, score, **(asdict(database) if is_address(path) else {}))
+        rows.read(
+            path,
+            score,
+            causes=followed.causes,
+            **(asdict(database) if is_address(path) else {}),
+        )
         for path in files
     ]
     for site in sites:
@@ -145,5 +161,9 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         examples=examples,
         prevalence=prevalence,
         names=(names[0], names[1]),
+        horizons=followed.horizon,
+        cuts=followed.cut,
+        intervals=followed.intervals,
+        censoring=followed.censoring,
     )
     output.write(result)

@@ -6,19 +6,18 @@ import hashlib
 import json as json_text
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
 from discreet.codec.parsing import read_text
 from discreet.data.arrow_columns import Names
 from discreet.data.csv_file import CountsFile
-from discreet.data.examples import Examples
+from discreet.data.examples import Examples, label_code
 from discreet.data.file_format import FileFormat
-from discreet.data.labels import LabelCode
 from discreet.data.sources import read
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
@@ -26,6 +25,7 @@ from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL
 from discreet.session.preview import plan_bound, plan_cuts
 from discreet.statistic import OneVsOne, OneVsRest, Paired
+from discreet.statistic.timed import causes_of
 from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
@@ -53,6 +53,17 @@ GroupColumn: TypeAlias = Annotated[
 ]
 SubjectColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column that says whom a row belongs to.")
+]
+TimeColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of how long a row was followed, in any unit; with --event, instead "
+        "of --label."
+    ),
+]
+EventColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Column of what ended it: 0 (censored), 1, or further causes."),
 ]
 WeightColumn: TypeAlias = Annotated[
     str | None, typer.Option(help="Column of how much a row counts, whole numbers.")
@@ -108,6 +119,8 @@ class Rows(FileFormat, InDatabase):
     score: ScoreColumns = field(default_factory=lambda: ["y_score"])
     label: LabelColumn = "y_true"
     positive: PositiveLabel = None
+    time: TimeColumn = None
+    event: EventColumn = None
     group: GroupColumn = None
     subject: SubjectColumn = None
     weight: WeightColumn = None
@@ -119,11 +132,13 @@ class Rows(FileFormat, InDatabase):
         classes = None
         if isinstance(statistic, OneVsRest | OneVsOne):
             classes = statistic.classes
-        several = len(self.score) > 1
-        if several and classes is None and not isinstance(statistic, Paired):
+        several, wanted = len(self.score) > 1, len(statistic.columns)
+        if several and wanted == 1 and not isinstance(statistic, Paired):
             raise InputError(
                 "the plan measures one score, and several --score were given: give one"
             )
+        timed = check_followed(plan, self.time, self.event)
+        causes = causes_of(statistic)
         self._check_weight(weighted=isinstance(statistic, Weighted))
         if (self.scores is None) == (self.counts is None):
             raise InputError("give the scored rows or --counts, and not both")
@@ -132,19 +147,29 @@ class Rows(FileFormat, InDatabase):
                 listed = " and ".join(f"{name}=" for name in unused)
                 raise InputError(f"leave out {listed}, which says nothing of --counts")
             title = self.counts.name
-            names = Names(tuple(self.score), self.label, self.group, title=title)
+            names = Names(
+                tuple(self.score),
+                self.event or self.label,
+                self.group,
+                title=title,
+                time=self.time,
+            )
             cuts = plan_cuts(plan, len(self.score))
             return Examples.from_source(
                 CountsFile(self.counts, names, cuts, plan_bound(plan, self.subject)),
-                labels=LabelCode(self.positive, classes),
+                labels=label_code(self.positive, classes, causes, timed=timed),
                 scores=facts,
                 columns=len(self.score),
                 name=title,
+                timed=timed,
             )
         other = facts.kind == "other"
         found = read(
             self.scores,
-            label=self.label,
+            label=None if timed else self.label,
+            time=self.time,
+            event=self.event,
+            causes=causes,
             score=self.score if several else self.score[0],
             positive=self.positive,
             classes=classes,
@@ -177,6 +202,20 @@ class Rows(FileFormat, InDatabase):
             )
 
 
+def check_followed(plan: Plan, time: str | None, event: str | None) -> bool:
+    """Say whether a plan counts follow-up; refuse columns that do not fit it."""
+    timed = plan.statistic.time_cuts is not None
+    if timed and (time is None or event is None):
+        raise InputError(
+            "the plan counts time to event: name the columns with --time and --event"
+        )
+    if not timed and not (time is event is None):
+        raise InputError(
+            "the plan counts labels: leave out --time and --event, or plan with --horizon"
+        )
+    return timed
+
+
 def _tell_pace(share: float | None, seconds: float) -> None:
     """Keep one line of the terminal up to date, and wipe it when all is read."""
     done = f"{seconds:.0f} s" if share is None else f"{share:.0%}"
@@ -193,7 +232,8 @@ class Output:
         json: Write every number to this JSON file.
         record: Keep what the sites revealed in the report and the JSON file, for
             `discreet verify`; without it nobody can check them.
-        plots: Write ROC, PR, DET and calibration plots into this folder.
+        plots: Write ROC, PR, DET and calibration plots into this folder; of time to event
+            survival by risk group, the AUC over time, calibration and decision curves.
         export: Write the measures and curves as CSV, OHDSI's tables and a model card's
             metrics into this folder.
     """
@@ -272,15 +312,19 @@ def safe_file_name(name: str) -> str:
 def _write_plots(result: Result, folder: Path) -> None:
     from discreet.report.views import calibratable  # noqa: PLC0415 - as above
 
-    parts = result.exports.parts
-    for part in parts.values():
+    def kinds(part: Any) -> list[str]:
+        if part.plan is not None and part.plan.horizons:
+            risks = part.predicts is not None
+            return ["km", "auc", *(["calibration", "decision"] if risks else [])]
         part.roc_curve()  # refuses where there is no curve, before a folder is made
+        mends = calibratable(part.fit)
+        return ["roc", "pr", "det", *(["calibration"] if mends else [])]
+
+    parts: Mapping[str, Any] = result.exports.parts
+    drawn = {name: kinds(part) for name, part in parts.items()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
         stem = f"{safe_file_name(name)}-" if name else ""
-        part.plot("roc", folder / f"{stem}roc.png")
-        part.plot("pr", folder / f"{stem}pr.png")
-        part.plot("det", folder / f"{stem}det.png")
-        if calibratable(part.fit):
-            part.plot("calibration", folder / f"{stem}calibration.png")
+        for kind in drawn[name]:
+            part.plot(kind, folder / f"{stem}{kind}.png")
     typer.echo(f"Plots are in {folder}/")

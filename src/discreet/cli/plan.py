@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -24,10 +25,12 @@ from discreet.plan.protocol import PROTOCOLS
 from discreet.report.prediction import (
     DEFAULT_AUC,
     REPETITIONS,
+    PredictedError,
     Prediction,
     check_protocol,
     predict,
 )
+from discreet.session.preview import counted_in
 from discreet.statistic.site_sums import SiteSums
 
 
@@ -36,6 +39,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     protection: choices.Protection,
     scores: choices.ScoreOptions,
     measured: choices.MeasureOptions,
+    followed: choices.FollowUpOptions,
+    time: str | None = None,
+    event: str | None = None,
+    scores_for_horizons: bool = False,
     site: list[str] | None = None,
     coordinator: str | None = None,
     sites: int | None = None,
@@ -60,6 +67,10 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
 
     Options:
         examples: Public: roughly how many examples there are in all.
+        time: Of time to event: a column's name is no part of a plan, and each site names
+            its own; given here, it only asks for --horizon.
+        event: Likewise.
+        scores_for_horizons: Of time to event: a score column for the risk by each horizon.
         site: A site of the roster, NAME=ed25519:KEY; repeat for each.
         coordinator: The coordinator's key, ed25519:KEY.
         sites: How many sites there are; by default those of --site.
@@ -87,7 +98,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     split = measured.random_groups or 1
     least = protection.min_survivors or (known or 0) // split or fewest
     most = measured.max_examples_per_site
-    facts = PublicFacts(examples, measured.prevalence, scores.declared())
+    facts = PublicFacts(
+        examples, measured.prevalence, scores.declared(), followed.censoring
+    )
     chosen = recommend(
         facts,
         private,
@@ -98,6 +111,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         max_weight=measured.max_weight,
         pilot=measured.pilot,
         heterogeneity=measured.heterogeneity_question(),
+        followup=followed.planned(
+            named=bool(time or event), several=scores_for_horizons
+        ),
         cohort=Cohort(least, colluders, min_examples_per_site, most, split),
         model=ModelRef(name, model_digest),
     )
@@ -105,7 +121,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     check_protocol(chosen, sites=known)
     _describe(chosen)
     refusal = _heterogeneity(chosen)
-    if not chosen.privacy.predictable:
+    if chosen.horizons:
+        refusal = _followup(chosen, page, sites=known, auc=auc)
+    elif not chosen.privacy.predictable:
         typer.echo(f"There is no prediction under {chosen.privacy.name} privacy.")
     elif measured.classes is None:
         with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -128,6 +146,30 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     if out is not None:
         out.write_text(planfile.dumps(chosen), encoding="utf-8")
         typer.echo(f"Wrote {out}")
+
+
+def _followup(
+    chosen: Plan, page: Path | None, *, sites: int | None, auc: float
+) -> str | None:
+    """Print what a plan of time to event tells; return why it is no use, if so."""
+    if page is not None:
+        raise InputError("--page is of two classes: leave it out for time to event")
+    from discreet.report.timed_prediction import (  # noqa: PLC0415 - of these alone
+        predict_followup,
+    )
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        progress.add_task("Predicting errors", total=None)
+        prediction = predict_followup(chosen, sites=sites, auc=auc)
+    _table(
+        f"Predicted errors, if the AUC by {chosen.horizons[-1]:g} is {auc:g}, with "
+        f"{prediction.events:.0%} events and {prediction.censoring:.0%} censored by then "
+        f"({prediction.examples:,} examples)",
+        prediction.errors,
+    )
+    if prediction.refusal is None and prediction.caution is not None:
+        typer.echo(f"Note: {prediction.caution}.")
+    return prediction.refusal
 
 
 def _periods(prediction: Prediction, periods: int, drop: float) -> str | None:
@@ -208,8 +250,7 @@ def _roster(sites: list[str], coordinator: str | None) -> Roster | None:
 
 def _describe(chosen: Plan) -> None:
     for i, r in enumerate(chosen.rounds, start=1):
-        rules = [str(e.rule) for e in r.statistic.binnings]
-        where = ", ".join(rules) or r.statistic.name
+        where = counted_in(r.statistic) or r.statistic.name
         typer.echo(f"Round {i}: {where}, {r.statistic.size:,} counts from each site")
     unit = chosen.privacy.protects
     promise = str(chosen.privacy.loss)
@@ -219,19 +260,28 @@ def _describe(chosen: Plan) -> None:
 
 
 def _show(prediction: Prediction, auc: float) -> None:
-    table = Table(
-        title=f"Predicted errors, if the AUC is {auc:g} at prevalence "
-        f"{prediction.prevalence:g} ({prediction.group_examples:,} examples)"
+    errors = {METRICS[name].title: e for name, e in prediction.errors.items()}
+    _table(
+        f"Predicted errors, if the AUC is {auc:g} at prevalence "
+        f"{prediction.prevalence:g} ({prediction.group_examples:,} examples)",
+        errors,
+        ("ROC curve, area between", "", "", _error(prediction.roc_area)),
     )
-    for heading in ("", "expected", "sampling", "noise"):
-        table.add_column(heading)
-    for name, e in prediction.errors.items():
-        title = METRICS[name].title
-        table.add_row(title, f"{e.value:.4f}", _error(e.sampling), _error(e.noise))
-    table.add_row("ROC curve, area between", "", "", _error(prediction.roc_area))
-    Console().print(table)
     if prediction.refusal is None and prediction.caution is not None:
         typer.echo(f"Note: {prediction.caution}.")
+
+
+def _table(
+    title: str, errors: Mapping[str, PredictedError], *more: tuple[str, ...]
+) -> None:
+    table = Table(title=title)
+    for heading in ("", "expected", "sampling", "noise"):
+        table.add_column(heading)
+    for name, e in errors.items():
+        table.add_row(name, f"{e.value:.4f}", _error(e.sampling), _error(e.noise))
+    for row in more:
+        table.add_row(*row)
+    Console().print(table)
 
 
 def _error(size: float) -> str:

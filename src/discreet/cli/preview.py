@@ -156,12 +156,14 @@ class SqlDialect(StrEnum):
     mariadb = "mariadb"
 
 
-def query(
+def query(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: files.PlanFile,
     engine: SqlDialect,
     table: str,
     score: files.ScoreColumns = ["y_score"],  # noqa: B006 - typer copies it
     label: files.LabelColumn = "y_true",
+    time: files.TimeColumn = None,
+    event: files.EventColumn = None,
     group: files.GroupColumn = None,
     subject: files.SubjectColumn = None,
 ) -> None:
@@ -180,10 +182,11 @@ def query(
             "the plan adds up weights, which a database does not do for it: take part "
             "with the rows themselves"
         )
+    files.check_followed(agreed, time, event)
     bound = plan_bound(agreed, subject)
     text = written(
         table,
-        Names(tuple(score), label, group, bound.subject),
+        Names(tuple(score), event or label, group, bound.subject, time=time),
         plan_cuts(agreed, len(score)),
         engine.value,
         scores=agreed.facts.scores,

@@ -190,8 +190,10 @@ def _text(hint: Any) -> Text:
 def _plain(value: Any, hint: Any, without: set[type]) -> object:
     """Return a value of a declared type as plain values."""
     origin = get_origin(hint)
-    if hint in _UNIONS:
-        plain: object = _tagged_table(value, _UNIONS[hint], without)
+    if hint is Any:  # a part that was written before
+        plain: object = value
+    elif hint in _UNIONS:
+        plain = _tagged_table(value, _UNIONS[hint], without)
     elif origin is Annotated:
         plain = _text(hint).write(value)
     elif origin in _UNION_TYPES:

@@ -48,11 +48,17 @@ class Names:
     weight: str | None = None
     format: FileFormat = PLAIN
     """How numbers are written, where a column of them is text."""
+    time: str | None = None
 
     def all(self) -> list[str]:
         """Return every column that is read."""
-        rest = (self.group, self.subject, self.weight)
+        rest = (self.group, self.subject, self.weight, self.time)
         return [*self.scores, self.label, *(name for name in rest if name is not None)]
+
+    def numbers(self) -> list[str]:
+        """Return the columns that hold numbers: scores, weights and times."""
+        rest = (self.weight, self.time)
+        return [*self.scores, *(name for name in rest if name is not None)]
 
     def problem(self, sentence: str) -> InputError:
         """Return an error that says where it happened."""
@@ -78,7 +84,7 @@ class Names:
         near = "" if len(missing) > 1 else did_you_mean(missing[0], columns)
         raise self.problem(
             f"no column {', '.join(missing)} among {listed}{near}; name the columns "
-            "with score= and label="
+            f"with score= and {'label=' if self.time is None else 'time=, event='}"
         )
 
 
@@ -116,6 +122,7 @@ def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
         column(names.group, _words),
         column(names.subject, _words),
         amounts=column(names.weight, numbers, score=False),
+        times=column(names.time, numbers, score=False),
     )
 
 

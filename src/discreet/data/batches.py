@@ -24,8 +24,8 @@ from discreet.arrays import BoolVector, CodeVector, FloatVector, IntVector
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.data.edges import Cuts
     from discreet.data.scores import ScoreRange
+    from discreet.data.times import Rounding
 
 BATCH_ROWS: Final = 2**16
 """Rows a batch: half a megabyte of scores, which stays in the processor's cache."""
@@ -57,13 +57,15 @@ class RawBatch:
     """What each example weighs, as the source has it: the statistic judges it."""
     worded: bool = False
     """Whether groups and subjects are texts already."""
+    times: NDArray[Any] | None = None
+    """Follow-up times, where labels say what ended it."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def some(self, rows: slice | BoolVector) -> Self:
         """Return some of the rows."""
-        names = ("labels", "groups", "subjects", "weights", "amounts")
+        names = ("labels", "groups", "subjects", "weights", "amounts", "times")
         held = {name: getattr(self, name) for name in names}
         taken: dict[str, Any] = {n: c[rows] for n, c in held.items() if c is not None}
         scores = tuple(column[rows] for column in self.scores)
@@ -107,12 +109,13 @@ class Batch(RawBatch):
         return np.bincount(cells, weights, minlength=size).astype(np.int64)
 
     def moved(self, odd: BoolVector, scores: Sequence[float]) -> Batch:
-        """Return all rows, the odd ones with these scores and the first class."""
+        """Return all rows, the odd ones with these scores, the first class and time 0."""
         columns = zip(self.scores, scores, strict=True)
         return replace(
             self,
             scores=tuple(np.where(odd, low, column) for column, low in columns),
             labels=np.where(odd, 0, self.labels),
+            times=None if self.times is None else np.where(odd, 0.0, self.times),
         )
 
     def where(self, kept: BoolVector) -> Batch:
@@ -143,17 +146,17 @@ class RowSource:
         """Describe for the site's operator which lines of the last pass are no rows."""
         return None
 
-    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch] | None:
+    def folded(self, cuts: Sequence[Rounding]) -> Iterator[RawBatch] | None:
         """Count the rows where they are, such as in a database.
 
         One row for each combination of label, group and rounded scores, with how many
         rows that is: what is counted from these is what all rows give. None where the
-        rows must be read.
+        rows must be read. The cuts are one a score column, and at last the times'.
         """
         del cuts
         return None
 
-    def query(self, cuts: Sequence[Cuts]) -> str | None:
+    def query(self, cuts: Sequence[Rounding]) -> str | None:
         """Return what an engine is asked, for somebody to read; None as above."""
         del cuts
         return None

@@ -33,7 +33,6 @@ import pyarrow.csv
 from discreet.arrays import IntVector
 from discreet.data.arrow_columns import Names, taken
 from discreet.data.batches import RawBatch, RowSource
-from discreet.data.edges import Cuts
 from discreet.data.file_format import (
     PLAIN,
     FileFormat,
@@ -45,6 +44,7 @@ from discreet.data.file_format import (
 )
 from discreet.data.pushdown import UNBOUNDED, RowLimit, weight_name
 from discreet.data.scores import ScoreRange
+from discreet.data.times import Rounding
 from discreet.errors import InputError
 
 _BLOCK: Final = 2**22
@@ -272,7 +272,7 @@ class CountsFile(RowSource):
 
     path: Path
     names: Names
-    cuts: tuple[Cuts, ...]
+    cuts: tuple[Rounding, ...]
     """How the query rounded: as all of the plan's rounds need it."""
     bound: RowLimit = UNBOUNDED
     """Of whom the query kept how many rows, as the plan says it."""
@@ -314,10 +314,11 @@ class CountsFile(RowSource):
             "a file of counts holds no rows, and this plan needs each of them"
         )
 
-    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch]:
+    def folded(self, cuts: Sequence[Rounding]) -> Iterator[RawBatch]:
         """Return the counts, if they were made for these cuts."""
         if not all(
-            mine.covers(other) for mine, other in zip(self.cuts, cuts, strict=True)
+            mine.covers(other)  # type: ignore[arg-type]  # each of its own kind
+            for mine, other in zip(self.cuts, cuts, strict=True)
         ):
             raise self.names.problem("these counts were made for other edges")
         return self._rows()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from discreet.arrays import CodeVector, FloatVector
+from discreet.codec.parsing import whole
 from discreet.data.batches import (
     BATCH_ROWS,
     Arrays,
@@ -30,6 +31,7 @@ from discreet.data.edges import Cuts
 from discreet.data.file_format import PLAIN, OddCells
 from discreet.data.labels import Coder, LabelCode, codes_row_by_row
 from discreet.data.scores import ScoreKind, ScoreRange, floats
+from discreet.data.times import Rounding, TimeCuts
 from discreet.errors import InputError
 from discreet.vocabulary import understood
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["BATCH_ROWS", "Batch", "Examples"]
+
+MOST_CAUSES: Final = 16
+"""Kinds of events: more are no plan for people."""
 
 T = TypeVar("T")
 
@@ -49,6 +54,9 @@ class Examples:
             ``classes``) or a column a model.
         labels: 0/1 or booleans; any two values with ``positive``; any values
             out of ``classes``.
+        time: instead of labels: how long each example was followed, in any unit.
+        event: what ended it: 0 (censored) or 1; up to ``causes`` under competing risks.
+        causes: how many kinds of events there are.
         groups: optional, the group of each example.
         subjects: optional, whom each example belongs to.
         weights: optional, how much each example counts: whole numbers.
@@ -75,8 +83,11 @@ class Examples:
     def __init__(  # noqa: PLR0913 - one keyword a column or declaration
         self,
         scores: ArrayLike,
-        labels: ArrayLike,
+        labels: ArrayLike | None = None,
         *,
+        time: ArrayLike | None = None,
+        event: ArrayLike | None = None,
+        causes: int = 1,
         groups: ArrayLike | None = None,
         subjects: ArrayLike | None = None,
         weights: ArrayLike | None = None,
@@ -99,25 +110,29 @@ class Examples:
                 "these are both columns of predict_proba, which add up to 1: give the "
                 "positive class alone, predict_proba(X)[:, 1]"
             )
-        y = _cells(labels, "labels")
+        timed = time is not None
+        what = "events" if timed else "labels"
+        y = _cells(_outcome(labels, time, event), what)
         others: dict[str, Any] = {
+            "times": None if time is None else _plain_array(time, "times"),
             "groups": None if groups is None else _cells(groups, "groups"),
             "subjects": None if subjects is None else _cells(subjects, "subjects"),
             "weights": None if weights is None else _plain_array(weights, "weights"),
         }
-        for what, column in (("labels", y), *others.items()):
+        for name_of, column in ((what, y), *others.items()):
             if column is not None and column.shape != (len(matrix),):
                 raise InputError(
-                    f"scores and {what} must be equally long vectors, got "
-                    f"{len(matrix)} scores and {what} of shape {column.shape}"
+                    f"scores and {name_of} must be equally long vectors, got "
+                    f"{len(matrix)} scores and {name_of} of shape {column.shape}"
                 )
         amounts = others.pop("weights")
         self._set(
             Arrays(RawBatch(columns, y, **others, amounts=amounts)),
-            LabelCode(positive, None if classes is None else tuple(classes)),
+            label_code(positive, classes, causes, timed=timed),
             ScoreRange.declare(kind, low, high),
             columns=len(columns),
             name=name,
+            timed=timed,
         )
         self.grouped = groups is not None
         self.weighted = weights is not None
@@ -134,10 +149,11 @@ class Examples:
         scores: ScoreRange,
         columns: int = 1,
         name: str = "",
+        timed: bool = False,
     ) -> Examples:
         """Wrap a source of raw columns, such as a file; rows are validated as read."""
         examples = cls.__new__(cls)
-        examples._set(source, labels, scores, columns=columns, name=name)  # noqa: SLF001
+        examples._set(source, labels, scores, columns=columns, name=name, timed=timed)  # noqa: SLF001
         return examples
 
     def _set(
@@ -148,15 +164,16 @@ class Examples:
         *,
         columns: int,
         name: str,
+        timed: bool = False,
     ) -> None:
         classes = labels.classes
-        if classes is not None and columns not in (1, len(classes)):
+        if not timed and classes is not None and columns not in (1, len(classes)):
             raise InputError(
                 f"{len(classes)} classes need as many score columns, got {columns}"
             )
         self._source = source if isinstance(source, RowSource) else PlainRows(source)
         self.label_code, self.scores = labels, scores
-        self.columns, self.name = columns, name
+        self.columns, self.name, self.timed = columns, name, timed
         self.lenient = self.every_row = self.grouped = self.weighted = False
         self.set_aside = 0
         self.settled: frozenset[str] = frozenset()
@@ -169,8 +186,8 @@ class Examples:
 
         Inside a session a refusal would tell the coordinator something about the
         data, so none is made: a score outside the range is moved to its nearer end,
-        and a row without a number for a score, or with a label that is missing or
-        none of the classes, is left out. Each row is judged by itself, so that one
+        and a row without a number for a score, with a label that is missing or none of
+        the classes, or with a time that is missing, negative or infinite, is left out. Each row is judged by itself, so that one
         person's row decides about no other. ``set_aside`` counts the rows that the
         last pass left out, for the site's own log.
 
@@ -202,12 +219,12 @@ class Examples:
             yield batch
 
     def scan(
-        self, work: Callable[[Iterator[Batch]], T], cuts: Sequence[Cuts] = ()
+        self, work: Callable[[Iterator[Batch]], T], cuts: Sequence[Rounding] = ()
     ) -> list[T]:
         """Do work that asks for no order of the rows: at once on every core.
 
         Each call of ``work`` gets its own share of the batches. With cuts, one a
-        score column, only the scores' places among them are asked for: a source that
+        score column and one of the times, only the scores' places among them are asked for: a source that
         counts itself then gives rounded rows with their numbers.
         """
         shares: list[_Seen] = []
@@ -237,11 +254,11 @@ class Examples:
         )
         return None if kept is None else self._over(kept)
 
-    def query(self, cuts: Sequence[Cuts]) -> str | None:
+    def query(self, cuts: Sequence[Rounding]) -> str | None:
         """Return what an engine would be asked; None where the rows are read here."""
         return self._source.query(cuts)
 
-    def _sources(self, cuts: Sequence[Cuts]) -> Sequence[RowReader]:
+    def _sources(self, cuts: Sequence[Rounding]) -> Sequence[RowReader]:
         folded = self._source.folded(cuts) if cuts else None
         return self._source.parts() if folded is None else [lambda: folded]
 
@@ -261,7 +278,10 @@ class Examples:
             return None
         if any(self.scores.outside(column) for column in scores):
             return None
-        return _batch(scores, labels, raw)
+        times = floats(raw.times) if self.timed and raw.times is not None else None
+        if self.timed and (times is None or not TimeCuts.fits(times).all()):
+            return None
+        return _batch(scores, labels, raw, times)
 
     def _fitting(self, raw: RawBatch, seen: _Seen) -> Batch:
         if self.label_code == LabelCode():
@@ -273,9 +293,13 @@ class Examples:
         labels, kept = codes_row_by_row(raw.labels, self.label_code)
         for column in columns:
             kept &= ~np.isnan(column)
+        times = None
+        if self.timed and raw.times is not None:
+            times = numbers(raw.times)
+            kept &= TimeCuts.fits(times)
         low, high = self.scores.low, self.scores.high
         clipped = tuple(np.clip(column, low, high) for column in columns)
-        batch = _batch(clipped, labels, raw)
+        batch = _batch(clipped, labels, raw, times)
         seen.aside += batch.number(~kept)
         if self.every_row:
             return batch.moved(~kept, [low] * self.columns)
@@ -283,8 +307,12 @@ class Examples:
 
     def validate(self) -> int:
         """Read every row once; return their number, or raise ``InputError``."""
-        cuts = [Cuts.within(self.scores)] * self.columns
-        return sum(self.scan(lambda batches: sum(b.rows for b in batches), cuts))
+        return sum(self.scan(lambda rows: sum(b.rows for b in rows), self._ends()))
+
+    def _ends(self) -> list[Rounding]:
+        """Return cuts that tell only apart what fits and what does not."""
+        times = [TimeCuts((0.0,))] if self.timed else []
+        return [*[Cuts.within(self.scores)] * self.columns, *times]
 
     def to_arrays(self) -> tuple[FloatVector, CodeVector]:
         """Return all scores and labels in memory; a matrix if there are columns."""
@@ -308,16 +336,17 @@ class Examples:
     def __repr__(self) -> str:
         return f"Examples(name={self.name!r}, scores={self.scores.kind})"
 
-    def _diagnosis(self) -> InputError:
+    def _diagnosis(self) -> InputError:  # noqa: C901 - one sentence a cause
         """Read everything once more and say how much is wrong, and what to do."""
-        rows = outside = missing = nonnumeric = strange = 0
+        rows = outside = missing = nonnumeric = strange = untimed = 0
         percents, bits, shares = self.scores.kind == "probability", True, True
         coder, odd = Coder(self.label_code), OddCells(PLAIN, self._source.options)
-        cuts = [Cuts.within(self.scores)] * self.columns
-        for raw in (raw for part in self._sources(cuts) for raw in part()):
+        for raw in (raw for part in self._sources(self._ends()) for raw in part()):
             weights = np.ones(len(raw.labels)) if raw.weights is None else raw.weights
             rows += int(weights.sum())
             strange += int(weights[coder.unknown(raw.labels)].sum())
+            if raw.times is not None:
+                untimed += int(weights[~TimeCuts.fits(numbers(raw.times))].sum())
             labels = numbers(raw.labels)
             shares = shares and bool(((labels >= 0) & (labels <= 1)).all())
             for column in raw.scores:
@@ -337,6 +366,18 @@ class Examples:
             problem = problem or "scores are text or other objects; give numbers"
         elif problem is None and (outside or missing):
             problem = self._range_problem(outside, missing, rows, percents=percents)
+        elif problem is None and untimed:
+            problem = (
+                f"{untimed} of {rows} times are missing, negative, infinite or no "
+                "numbers; mend or drop these rows"
+            )
+        elif problem is None and self.timed and self.label_code.positive is None:
+            most = len(self.label_code.names) - 1
+            problem = (
+                f"{strange} of {rows} events are missing or no whole number from 0 "
+                f"(censored) to {most}; code them so, with causes= for more kinds of "
+                "events, or name the one event with positive="
+            )
         elif problem is None and strange and bits and shares:
             problem = (
                 "scores and labels are swapped: the scores are all 0 or 1, and the labels "
@@ -423,12 +464,54 @@ def _cells(values: ArrayLike, what: str) -> NDArray[Any]:
     return cells
 
 
-def _batch(scores: tuple[FloatVector, ...], labels: CodeVector, raw: RawBatch) -> Batch:
+def _outcome(
+    labels: ArrayLike | None, time: ArrayLike | None, event: ArrayLike | None
+) -> ArrayLike:
+    """Return the labels, or the events of follow-up."""
+    if (time is None) != (event is None):
+        raise InputError("follow-up is a time and an event: give time= and event= both")
+    if (labels is None) == (event is None):
+        raise InputError("give labels, or time= and event= instead of them")
+    outcome = event if labels is None else labels
+    assert outcome is not None  # noqa: S101 - one of the two is there
+    return outcome
+
+
+def label_code(
+    positive: object | None,
+    classes: Sequence[object] | None,
+    causes: int,
+    *,
+    timed: bool,
+) -> LabelCode:
+    """Return how labels are coded, or the events of follow-up: 0, 1 up to ``causes``."""
+    whole(causes, "the number of causes", least=1, most=MOST_CAUSES, error=InputError)
+    if not timed and causes != 1:
+        raise InputError("causes= is for follow-up: give time= and event= too")
+    if timed and classes is not None:
+        raise InputError("follow-up has no classes: kinds of events are causes=")
+    if causes == 1:
+        return LabelCode(positive, None if classes is None else tuple(classes))
+    if positive is not None:
+        raise InputError(
+            "several causes are coded 0 (censored), 1, 2 and so on: leave out positive="
+        )
+    return LabelCode(classes=tuple(range(causes + 1)))
+
+
+def _batch(
+    scores: tuple[FloatVector, ...],
+    labels: CodeVector,
+    raw: RawBatch,
+    times: FloatVector | None,
+) -> Batch:
     groups, subjects = raw.groups, raw.subjects
     if not raw.worded:
         groups = None if groups is None else texts(groups)
         subjects = None if subjects is None else texts(subjects)
-    return Batch(scores, labels, groups, subjects, raw.weights, raw.amounts)
+    return Batch(
+        scores, labels, groups, subjects, raw.weights, raw.amounts, times=times
+    )
 
 
 @dataclass(slots=True)

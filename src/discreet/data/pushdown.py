@@ -22,6 +22,8 @@ column                 labels and groups come as the bytes of their texts
 other labels, groups   dates, decimals and the like are cast to text by the engine
 equal texts            byte by byte: MariaDB's collations know no capitals
 text, dates, others    not counted in place: the rows are read
+follow-up times        compared with each cut, and replaced by the end of their interval;
+                       what is no time (negative, infinite, missing) becomes NULL
 =====================  ==========================================================
 """
 
@@ -29,7 +31,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -39,6 +42,7 @@ import pyarrow as pa
 from discreet.data.arrow_columns import Names
 from discreet.data.edges import Cuts
 from discreet.data.scores import ScoreRange
+from discreet.data.times import Rounding, TimeCuts
 from discreet.errors import InputError
 from discreet.optional import load
 
@@ -77,20 +81,23 @@ class RowLimit:
 UNBOUNDED: Final = RowLimit()
 
 
-def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str | None:
+def obstacle(
+    table: Any, names: Names, cuts: Sequence[Rounding], engine: str
+) -> str | None:
     """Say why an engine cannot count these rows in place; None when it can."""
     if names.weight is not None:
         return "weights are added up here"
     if engine not in TESTED:
         return "this engine is not tested to count as NumPy does"
-    if not all(one.exact for one in cuts):
+    scores, _ = _apart(cuts)
+    if not all(one.exact for one in scores):
         return "the range of the scores is too wide for exact products"
-    if any(number(table[name], engine) is None for name in names.scores):
-        return "a score column holds text, long decimals or other values"
+    if any(number(table[name], engine) is None for name in names.numbers()):
+        return "a column of scores or times holds text, long decimals or other values"
     cells = 1
-    for one in cuts:
+    for one in scores:
         cells *= one.cells + len(one.mixed)
-    if len(cuts) > 1 and cells > _MOST_CELLS:
+    if len(scores) > 1 and cells > _MOST_CELLS:
         return "the score columns' bins have too many combinations"
     return None
 
@@ -98,7 +105,7 @@ def obstacle(table: Any, names: Names, cuts: Sequence[Cuts], engine: str) -> str
 def folded(
     table: Any,
     names: Names,
-    cuts: Sequence[Cuts],
+    cuts: Sequence[Rounding],
     engine: str,
     *,
     bound: RowLimit = UNBOUNDED,
@@ -109,26 +116,44 @@ def folded(
     """
     ibis = load("ibis", "sql")
     kept = [names.label, *([] if names.group is None else [names.group])]
-    each = list(zip(names.scores, cuts, strict=True))
+    scores, times = _apart(cuts)
+    each = list(zip(names.scores, scores, strict=True))
+    counted = [*names.scores, *([] if names.time is None else [names.time])]
     # In steps: an engine may work out a branch of CASE before it knows that it needs it.
-    rows = table.select(*kept, **{n: number(table[n], engine) for n in names.scores})
+    rows = table.select(*kept, **{n: number(table[n], engine) for n in counted})
     rows = rows.select(
-        *kept, **{n: _clipped(ibis, rows[n], c, engine) for n, c in each}
+        *kept,
+        **{n: _clipped(ibis, rows[n], c, engine) for n, c in each},
+        **_with_time(names, lambda n: _interval_end(ibis, rows[n], times, engine)),
     )
-    rounded = rows.select(*kept, **{n: _rounded(ibis, rows[n], c) for n, c in each})
+    rounded = rows.select(
+        *kept,
+        **{n: _rounded(ibis, rows[n], c) for n, c in each},
+        **_with_time(names, lambda n: rows[n]),
+    )
     weight = {weight_name(cuts, bound): rounded.count()}
     texts = [name for name in kept if rounded[name].type().is_string()]
     if engine != "mariadb" or not texts:
-        return rounded.aggregate(by=[*kept, *names.scores], **weight)
+        return rounded.aggregate(by=[*kept, *counted], **weight)
     # Its texts are equal whatever their capitals, accents and last spaces: bytes are
     # grouped, and each group shows the one text that it holds.
     in_bytes = ibis.udf.scalar.builtin(name="hex")(_hex)
     # Joined to nothing, a number that a query by hand meets is text too.
     keys = {f"{n}_bytes_": in_bytes(ibis.literal("") + rounded[n]) for n in texts}
-    rest = [name for name in (*kept, *names.scores) if name not in texts]
+    rest = [name for name in (*kept, *counted) if name not in texts]
     shown = {name: rounded[name].max() for name in texts}
     grouped = rounded.group_by(*rest, **keys).aggregate(**shown, **weight)
-    return grouped.select(*kept, *names.scores, *weight)
+    return grouped.select(*kept, *counted, *weight)
+
+
+def _apart(cuts: Sequence[Rounding]) -> tuple[list[Cuts], TimeCuts | None]:
+    """Return the cuts of the score columns, and those of the times, the last ones."""
+    times = [one for one in cuts if isinstance(one, TimeCuts)]
+    return [one for one in cuts if isinstance(one, Cuts)], times[0] if times else None
+
+
+def _with_time(names: Names, column: Callable[[str], Any]) -> dict[str, Any]:
+    return {} if names.time is None else {names.time: column(names.time)}
 
 
 def _hex(text: str) -> str:  # type: ignore[empty-body]
@@ -171,6 +196,11 @@ def bounded(
     fits = code.isin([0, 1]) & named
     for column in numbers:
         fits &= ~_missing(column, engine)
+    time = None if names.time is None else number(table[names.time], engine)
+    if names.time is not None:
+        if time is None:
+            return None
+        fits &= ~_no_time(ibis, time, engine)
     places = {
         name: ibis.ifelse(fits, _within(ibis, column, scores), ibis.null("float64"))
         for name, column in zip(names.scores, numbers, strict=True)
@@ -185,10 +215,12 @@ def bounded(
             name: ibis.ifelse(named if strict else fits, column, ibis.null("float64"))
             for name, column in zip(names.scores, numbers, strict=True)
         },
+        **_with_time(names, lambda _: time),
     )
     own = ibis.window(group_by=rows.subject_)
     order = [rows[f"place_{k}_"] for k in range(len(places))]
-    sorted_ = ibis.window(group_by=rows.subject_, order_by=[*order, rows.code_])
+    order += [rows.code_, *([] if names.time is None else [rows[names.time]])]
+    sorted_ = ibis.window(group_by=rows.subject_, order_by=order)
     counted = rows.mutate(
         many_=rows.count().over(own), rank_=ibis.row_number().over(sorted_) + 1
     )
@@ -196,7 +228,7 @@ def bounded(
     m, k = counted.many_, ibis.literal(most, "int64")
     kept = (m <= k) | ((counted.rank_ * k + begin % m) % m < k)
     return counted.filter(counted.subject_.isnull() | kept).select(
-        *names.scores, names.label
+        *names.scores, names.label, *([] if names.time is None else [names.time])
     )
 
 
@@ -212,6 +244,28 @@ def _missing(score: Any, engine: str) -> Any:
     if engine in _NO_NAN:
         return score.isnull()
     return score.isnull() | score.isnan()
+
+
+def _no_time(ibis: Any, time: Any, engine: str) -> Any:
+    """Say whether a number is no time; NaN is asked for before any comparison."""
+    return ibis.cases(
+        (_missing(time, engine), True),
+        (time < _exact(ibis, 0.0), True),
+        (time > _exact(ibis, sys.float_info.max), True),
+        else_=False,
+    )
+
+
+def _interval_end(ibis: Any, time: Any, cuts: TimeCuts | None, engine: str) -> Any:
+    """Replace a time by the end of its interval, as ``TimeCuts.rounded`` does."""
+    if cuts is None:
+        raise InputError("there are no cuts for these times")
+    ends = ((time <= _exact(ibis, t), _exact(ibis, t)) for t in cuts.values[1:])
+    return ibis.cases(
+        (_no_time(ibis, time, engine), ibis.null("float64")),
+        *ends,
+        else_=_exact(ibis, cuts.past),
+    )
 
 
 def _is_word(kind: Any) -> bool:
@@ -255,7 +309,7 @@ def unhexed(column: pa.Array) -> pa.Array:
     return pa.array(values, pa.binary()).take(coded.indices)
 
 
-def weight_name(cuts: Sequence[Cuts], bound: RowLimit = UNBOUNDED) -> str:
+def weight_name(cuts: Sequence[Rounding], bound: RowLimit = UNBOUNDED) -> str:
     """Return the name of the column of counts: it tells queries of plans apart.
 
     Counts of another plan's query would fall into wrong bins unseen, or hold more rows
@@ -301,10 +355,16 @@ def _rounded(ibis: Any, score: Any, cuts: Cuts) -> Any:
 
 
 def _exact(ibis: Any, value: float) -> Any:
-    """Write a double as whole numbers and quotients by powers of two."""
+    """Write a double as whole numbers, and products and quotients by powers of two."""
     ratio = Fraction(value)
-    exact = ibis.literal(ratio.numerator, "int64").cast("float64")
-    below = ratio.denominator
+    above, below = ratio.numerator, ratio.denominator
+    factors = []
+    while abs(above) >= _WORD:
+        factors.append(min(above & -above, _WORD // 2))
+        above //= factors[-1]
+    exact = ibis.literal(above, "int64").cast("float64")
+    for factor in factors:
+        exact *= ibis.literal(factor, "int64").cast("float64")
     while below > 1:
         step = min(below, _WORD)
         exact /= ibis.literal(step, "int64").cast("float64")
@@ -315,7 +375,7 @@ def _exact(ibis: Any, value: float) -> Any:
 def written(
     table: str,
     names: Names,
-    cuts: Sequence[Cuts],
+    cuts: Sequence[Rounding],
     engine: str,
     *,
     scores: ScoreRange,
@@ -329,7 +389,7 @@ def written(
     ibis = load("ibis", "sql")
     schema, _, name = table.rpartition(".")
     other = "string" if bound.most is None else "int64"
-    columns = {n: "float64" if n in names.scores else other for n in names.all()}
+    columns = {n: "float64" if n in names.numbers() else other for n in names.all()}
     unseen = ibis.table(columns, name=name, database=schema or None)
     reason = obstacle(unseen, names, cuts, engine)
     if reason is None and bound.most is not None:

@@ -33,9 +33,8 @@ from discreet.data.batches import (
 )
 from discreet.data.cells import texts
 from discreet.data.csv_file import CsvFile
-from discreet.data.examples import Examples
+from discreet.data.examples import Examples, label_code
 from discreet.data.file_format import PLAIN, FileFormat, OddCells
-from discreet.data.labels import LabelCode
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.data.tables import TableSource, connected, is_address, spark_table
 from discreet.data.workbook import Workbook
@@ -81,8 +80,11 @@ _LAKES: Final = {
 def read(  # noqa: PLR0913 - one keyword a column or declaration
     source: Any,
     *,
-    label: str = "y_true",
+    label: str | None = None,
     score: str | Sequence[str] = "y_score",
+    time: str | None = None,
+    event: str | None = None,
+    causes: int = 1,
     group: str | None = None,
     subject: str | None = None,
     weight: str | None = None,
@@ -112,9 +114,12 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
             folder of Parquet files; an Arrow table or dataset; a pandas or polars frame, lazy or not;
             an Ibis table or query; a Spark DataFrame; a DuckDB or SQLite file; or a
             database's address, such as ``postgres://host/database``.
-        label: the column of true labels.
+        label: the column of true labels; ``y_true`` by default.
         score: the column of scores; one a class (in the order of ``classes``) or
             one a model when it is a list.
+        time: instead of labels: the column of how long a row was followed, in any unit.
+        event: the column of what ended it: 0 (censored) or 1.
+        causes: how many kinds of events there are: they are coded 1, 2 and so on.
         group: an optional column of groups.
         subject: an optional column that says whom a row belongs to.
         weight: an optional column of how much a row counts, whole numbers.
@@ -141,6 +146,10 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     """
     if group is not None and not isinstance(group, str):
         raise InputError("group= names one column: join several columns into one first")
+    if (time is None) != (event is None):
+        raise InputError("follow-up is a time and an event: name time= and event= both")
+    if event is not None and label is not None:
+        raise InputError("give label=, or time= and event= instead of it")
     scores = (score,) if isinstance(score, str) else tuple(score)
     written = FileFormat(
         delimiter=delimiter,
@@ -150,7 +159,16 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         percent=percent,
         sheet=sheet,
     )
-    names = Names(scores, label, group, subject, name or "", weight, written)
+    names = Names(
+        scores,
+        event or label or "y_true",
+        group,
+        subject,
+        name or "",
+        weight,
+        written,
+        time,
+    )
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
         _check_format(names, frozenset(), "a database's table: convert it in query=")
@@ -165,10 +183,11 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         rows = _source(source, names)
     examples = Examples.from_source(
         rows,
-        labels=LabelCode(positive, None if classes is None else tuple(classes)),
+        labels=label_code(positive, classes, causes, timed=time is not None),
         scores=ScoreRange.declare(kind, low, high),
         columns=len(scores),
         name=names.title,
+        timed=time is not None,
     )
     examples.grouped = group is not None
     examples.weighted = weight is not None
@@ -271,7 +290,7 @@ def _frame(frame: Any, names: Names) -> pa.Table:
 
     def column(name: str) -> pa.Array:
         given, score = frame[name], name in names.scores
-        counted = score or name == names.weight
+        counted = name in names.numbers()
         if str(given.dtype) not in ("object", "Object", "Int128"):
             arrow = pa.table(frame[[name]]).column(name)
             if not counted or names.format == PLAIN:

@@ -22,8 +22,8 @@ import pyarrow as pa
 from discreet.data import pushdown
 from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import BATCH_ROWS, RawBatch, RowSource
-from discreet.data.edges import Cuts
 from discreet.data.scores import ScoreRange
+from discreet.data.times import Rounding
 from discreet.errors import DiscreetError, InputError, ReadHereWarning
 from discreet.optional import load
 
@@ -58,15 +58,14 @@ class TableSource(RowSource):
 
     def __call__(self) -> Iterator[RawBatch]:
         """Read every row, in the engine's order."""
-        engine, amount = self.engine, self.names.weight
-        counted = [*self.names.scores, *([] if amount is None else [amount])]
+        engine, counted = self.engine, self.names.numbers()
         numbers = {name: pushdown.number(self.table[name], engine) for name in counted}
         rows = self._worded().mutate(
             **{name: column for name, column in numbers.items() if column is not None}
         )
         return plain_columns(self._run(rows), self.names)
 
-    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch] | None:
+    def folded(self, cuts: Sequence[Rounding]) -> Iterator[RawBatch] | None:
         """Have the engine count; None, with a warning, where it must be read."""
         reason = pushdown.obstacle(self.table, self.names, cuts, self.engine)
         if reason is not None:
@@ -101,7 +100,7 @@ class TableSource(RowSource):
                 )
         return TableSource(kept, replace(names, subject=None))
 
-    def query(self, cuts: Sequence[Cuts]) -> str | None:
+    def query(self, cuts: Sequence[Rounding]) -> str | None:
         """Return what the engine is asked, in its own SQL."""
         if pushdown.obstacle(self.table, self.names, cuts, self.engine) is not None:
             return None
@@ -132,7 +131,7 @@ class TableSource(RowSource):
             **{name: pushdown.word(rows[name], self.engine) for name in self._words}
         )
 
-    def _folded(self, cuts: Sequence[Cuts]) -> Any:
+    def _folded(self, cuts: Sequence[Rounding]) -> Any:
         return pushdown.folded(self._worded(), self.names, cuts, self.engine)
 
     def _warn(self, reason: str) -> None:

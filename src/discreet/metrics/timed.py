@@ -205,7 +205,9 @@ class FollowUp:
         """The three blocks of counts."""
         return self.events, self.censored, self.beyond
 
-    def of_margins(self, slopes: Margins, shares: FloatVector | None = None) -> TableSlopes:
+    def of_margins(
+        self, slopes: Margins, shares: FloatVector | None = None
+    ) -> TableSlopes:
         """Turn slopes in the margins into slopes in the cells."""
         share = np.ones(len(self.edges)) if shares is None else shares
         return TableSlopes(
@@ -257,13 +259,12 @@ class Margins:
         """Return the nearest counts that are none below 0, each stratum's total kept."""
         strata, causes, intervals = self.events.shape
         flat = np.concatenate(
-            [self.events.reshape(strata, -1), self.censored, self.beyond[:, None]], axis=1
+            [self.events.reshape(strata, -1), self.censored, self.beyond[:, None]],
+            axis=1,
         )
         kept = np.stack([on_simplex(row) for row in flat])
         events, rest = kept[:, : causes * intervals], kept[:, causes * intervals :]
-        return Margins(
-            events.reshape(self.events.shape), rest[:, :-1], rest[:, -1]
-        )
+        return Margins(events.reshape(self.events.shape), rest[:, :-1], rest[:, -1])
 
     @property
     def totals(self) -> Any:
@@ -421,7 +422,9 @@ def _rise(counts: Any, widths: FloatVector) -> Any:
     density = counts / widths
     later = np.append(np.arange(1, widths.size), widths.size - 1)
     earlier = np.append(0, np.arange(widths.size - 1))
-    slope = (density[:, later] - density[:, earlier]) / (middle[later] - middle[earlier])
+    slope = (density[:, later] - density[:, earlier]) / (
+        middle[later] - middle[earlier]
+    )
     rise = slope * widths**2
     steep = np.abs(np.real(rise)) > _STEEPEST * np.real(counts)
     return np.where(steep, np.sign(np.real(rise)) * _STEEPEST * counts, rise)
@@ -549,7 +552,9 @@ class AtHorizon:
     def _direct(self, slopes: Slopes) -> FloatArray:
         """Return what an event up to the horizon changes by its own weight."""
         w, causes = self.case_weights, self.table.events.shape[1]
-        on_other = np.zeros_like(slopes.negatives) if self.event_free else slopes.negatives
+        on_other = (
+            np.zeros_like(slopes.negatives) if self.event_free else slopes.negatives
+        )
         own = np.stack([on_other] * causes)
         own[self.table.cause] = slopes.positives
         return own[None, :, :, None] * w[:, None, None, :]
@@ -579,8 +584,14 @@ class AtHorizon:
         finer = of(fine)
         for k, (whole, piece) in enumerate(
             (
-                ((cells.negatives, slopes.negatives), (fine.negatives, finer.negatives)),
-                ((cells.positives, slopes.positives), (fine.positives, finer.positives)),
+                (
+                    (cells.negatives, slopes.negatives),
+                    (fine.negatives, finer.negatives),
+                ),
+                (
+                    (cells.positives, slopes.positives),
+                    (fine.positives, finer.positives),
+                ),
             )
         ):
             weight = (self.controls, self.cases)[k].sum() / max(self.seen[1 - k], 1.0)

@@ -142,7 +142,9 @@ class LabelDP(PrivacyModel):
     def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Take rank sums, or count over edges that somebody else chose."""
         if not question.binary:
-            raise PlanError("label privacy counts two classes and no groups or weights")
+            raise PlanError(
+                "label privacy counts two classes and no groups or weights, and no follow-up"
+            )
         if self.needs_edges:
             return super(LabelDP, self).rounds(question, cohort)
         if question.edges is not None:
@@ -160,7 +162,9 @@ class LabelDP(PrivacyModel):
             )
             return RankedNoise(terms)
         if not isinstance(resolved.statistic, ClassHistogram):
-            raise PlanError("label privacy counts two classes and no groups or weights")
+            raise PlanError(
+                "label privacy counts two classes and no groups or weights, and no follow-up"
+            )
         if not isinstance(resolved.loss, PureDP):
             raise PlanError("label mechanisms that count per bin keep pure DP")
         match self.mechanism:
@@ -184,7 +188,8 @@ class LabelDP(PrivacyModel):
         """Take the edges from the scores, which are public here."""
         if not question.binary:
             raise PlanError(
-                "label privacy measures two classes and no groups or weights"
+                "label privacy measures two classes and no groups or weights, and no time "
+                "to event, in which a time says as much as a label"
             )
         if self.needs_edges:
             return plan_curves(

@@ -87,8 +87,8 @@ class LocalDP(PrivacyModel):
         counted = Hierarchy if self.mechanism == "levels" else ClassHistogram
         if not all(isinstance(r.statistic, counted) for r in rounds):
             raise PlanError(
-                "one-example local messages count two classes and no groups, over "
-                "a tree for the levels mechanism; use laplace for others"
+                "one-example local messages count two classes and no groups or times, "
+                "over a tree for the levels mechanism; use laplace for others"
             )
 
     def mechanism_for(self, resolved: ResolvedRound, cohort: Cohort) -> Mechanism:

@@ -57,7 +57,8 @@ class SecureAggregation(SumOnly):
 
     def rounds(self, question: Question, cohort: Cohort) -> tuple[Round, ...]:
         """Leave some ten examples in a bin of every sum that is revealed."""
-        if question.edges is None and not question.pilot:
+        chosen = question.edges is not None or question.followup is not None
+        if not chosen and not question.pilot:
             sums = max(len(question.groups or ()), 1) * cohort.random_groups
             bins = bins_of_exact_sum(question.facts.examples, sums)
             question = replace(question, edges=spread_over(bins, question.facts))

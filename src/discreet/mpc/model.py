@@ -334,7 +334,9 @@ class ExactMPC(PrivacyModel):
         """One round with all areas, or with the AUC alone under noise."""
         del cohort
         if not asked.binary:
-            raise PlanError("exact areas compare two classes and no groups or weights")
+            raise PlanError(
+                "exact areas compare two classes and no groups or weights, and no follow-up"
+            )
         if asked.facts.examples is None:
             raise PlanError(
                 "exact areas are of a public number of rows: declare the examples"

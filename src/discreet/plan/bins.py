@@ -136,6 +136,8 @@ def cells_a_class(statistic: Statistic, random_groups: int = 1) -> int:
     if not bins:
         return 0
     told_apart = math.prod(bins) if statistic.joint else max(bins)
+    if statistic.time_cuts is not None:
+        told_apart *= len(statistic.time_cuts)
     return told_apart * max(len(statistic.told_apart), 1) * random_groups
 
 

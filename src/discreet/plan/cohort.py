@@ -22,17 +22,26 @@ from discreet.secagg.graph import FEWEST_GROUPS
 
 @dataclass(frozen=True, slots=True)
 class PublicFacts:
-    """What is known without looking: rough size, rough prevalence, kind of scores."""
+    """What is known without looking: rough size, rough prevalence, kind of scores.
+
+    Of time to event, the prevalence is the share with an event by the last horizon, and
+    ``censoring`` the share whose follow-up ends before it without one.
+    """
 
     examples: int | None = None
     prevalence: float | None = None
     scores: ScoreRange = field(default_factory=ScoreRange)
+    censoring: float | None = field(default=None, metadata=written(left_out=True))
 
     def __post_init__(self) -> None:
         if self.examples is not None:
             whole(self.examples, "the expected number of examples", least=1)
         if self.prevalence is not None and not 0 < self.prevalence < 1:
             raise PlanError("the expected prevalence lies strictly between 0 and 1")
+        if self.censoring is not None and not 0 <= self.censoring < 1:
+            raise PlanError("the expected share of censoring is from 0 to below 1")
+        if (self.censoring or 0) + (self.prevalence or 0) > 1:
+            raise PlanError("events and censoring cannot be more than all examples")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class _Facts:
     high: float | None = None
     examples: int | None = None
     prevalence: float | None = None
+    censoring: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ class _PlanFile:
     round: tuple[Mapping[str, Any], ...]
     roster: _Roster | None = None
     rehearsal: bool = field(default=False, metadata=written(left_out=True))
+    horizons: tuple[float, ...] = field(default=(), metadata=written(left_out=True))
 
 
 def dumps(plan: Plan) -> str:
@@ -83,6 +85,7 @@ def dumps(plan: Plan) -> str:
             high=scores.high if other else None,
             examples=facts.examples,
             prevalence=facts.prevalence,
+            censoring=facts.censoring,
         ),
         privacy=plan.privacy,
         cohort=plan.cohort,
@@ -94,6 +97,7 @@ def dumps(plan: Plan) -> str:
             sites={site.name: site.key for site in roster.sites},
         ),
         rehearsal=plan.rehearsal,
+        horizons=plan.horizons,
     )
     return tomli_w.dumps(to_table(document))
 
@@ -124,7 +128,9 @@ def _plan(document: _PlanFile) -> Plan:
             rounds=_rounds(document.round, scores, document.thresholds),
             thresholds=document.thresholds,
             metrics=document.metrics,
-            facts=PublicFacts(facts.examples, facts.prevalence, scores),
+            facts=PublicFacts(
+                facts.examples, facts.prevalence, scores, facts.censoring
+            ),
             cohort=document.cohort,
             model=document.model,
             version=document.version,
@@ -136,6 +142,7 @@ def _plan(document: _PlanFile) -> Plan:
             ),
             rehearsal=document.rehearsal,
             purpose=document.purpose,
+            horizons=document.horizons,
         )
     except PlanError:
         raise

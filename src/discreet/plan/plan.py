@@ -22,6 +22,11 @@ from discreet.errors import PlanError
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, Metric
 from discreet.plan.bins import LoneExamples
 from discreet.plan.cohort import Cohort, PublicFacts, Roster
+from discreet.plan.followup import (
+    INDEPENDENT_CENSORING,
+    FollowUpQuestion,
+    check_horizons,
+)
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.protocol import SessionProtocol
@@ -73,6 +78,8 @@ class Plan:
     """Whether made-up data is counted: another plan, with another digest."""
     purpose: str = field(default="", metadata=written(left_out=True))
     """What the result is for, in one line: sites record it with each charge."""
+    horizons: tuple[float, ...] = field(default=(), metadata=written(left_out=True))
+    """Of time to event: the times at which risks are wanted, each a cut."""
 
     def __post_init__(self) -> None:
         if type(self.version) is not int or self.version != VERSION:
@@ -114,6 +121,7 @@ class Plan:
             if follows is not None and follows != before:
                 raise PlanError("edges that a pilot round places follow that round")
             before = r.statistic
+        check_horizons(self.horizons, self.statistic)
         self.privacy.accepts(self.rounds, self.cohort)
         if self.cohort.random_groups > 1 and (
             not self.protocol.masked or len(self.rounds) != 1
@@ -121,6 +129,11 @@ class Plan:
             raise PlanError(
                 "random groups are for plans of one round whose answers are summed: "
                 "give edges, or use SecureAggregation or DistributedDP"
+            )
+        if self.cohort.random_groups > 1 and self.horizons:
+            raise PlanError(
+                "random groups of sites are compared on two classes, and this plan "
+                "counts time to event: leave out the random groups"
             )
 
     def rehearsed(self) -> Plan:
@@ -192,6 +205,8 @@ class Plan:
         if self.roster is not None and trust is Trust.SUM_ONLY:
             trust = Trust.SIGNED_SUM_ONLY
             assumes = ("the roster's keys are the sites' own", *assumes)
+        if self.horizons:
+            assumes = (*assumes, INDEPENDENT_CENSORING)
         caveats = self.privacy.caveats(sites)
         if (alone := self.lone_examples()) is not None:
             caveats = (*caveats, str(alone))
@@ -237,6 +252,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     heterogeneity: HeterogeneityQuestion | None = None,
     max_weight: int | None = None,
     pilot: bool = False,
+    followup: FollowUpQuestion | None = None,
     cohort: Cohort | None = None,
     model: ModelRef | None = None,
 ) -> Plan:
@@ -262,6 +278,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
         heterogeneity,
         max_weight,
         pilot,
+        followup,
     )
     return planned(question, privacy, cohort=cohort, model=model)
 
@@ -280,6 +297,9 @@ def planned(
     metrics: frozenset[Metric] = frozenset(DEFAULT_METRICS)
     if question.facts.scores.kind == "other":
         metrics -= {"brier"}
+    horizons: tuple[float, ...] = ()
+    if question.followup is not None:  # its measures are one list, all of them
+        metrics, horizons = frozenset(), question.followup.horizons
     return Plan(
         privacy=agreed,
         rounds=agreed.rounds(question, cohort),
@@ -288,4 +308,5 @@ def planned(
         facts=question.facts,
         cohort=cohort,
         model=model or ModelRef(),
+        horizons=horizons,
     )

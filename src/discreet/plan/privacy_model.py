@@ -209,6 +209,15 @@ class PrivacyModel(ABC):
             heterogeneity = shared(question.heterogeneity, self, question.facts, cohort)
             question = replace(question, heterogeneity=heterogeneity)
             inverse_scale *= 1 - float(heterogeneity.share or 0)
+        if question.followup is not None:
+            table = question.followup.statistic(
+                question.facts,
+                rule=question.edges,
+                thresholds=question.cuts,
+                groups=question.groups,
+                inverse_scale=inverse_scale,
+            )
+            return (Round(table),)
         rule = question.edges or self.edges(question.facts, inverse_scale)
         return (Round(question.statistic(rule, self.protects)),)
 

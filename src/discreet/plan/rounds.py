@@ -15,6 +15,7 @@ from discreet.data.edges import EdgeRule, Edges, Uniform
 from discreet.errors import PlanError, ReleaseError
 from discreet.plan.bins import bins_for, default_thresholds, minority_of, spread_over
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.followup import FollowUpQuestion
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Unit
@@ -68,6 +69,7 @@ class Question:
         heterogeneity: what to say of how sites differ, if anything.
         max_weight: the largest weight of an example, where examples have weights.
         pilot: whether a pilot round estimates where the scores lie and places the bins.
+        followup: what is asked about time to event, if that is counted.
     """
 
     facts: PublicFacts
@@ -79,21 +81,27 @@ class Question:
     heterogeneity: HeterogeneityQuestion | None = None
     max_weight: int | None = None
     pilot: bool = False
+    followup: FollowUpQuestion | None = None
 
     def __post_init__(self) -> None:
+        if self.followup is not None and (self.classes or self.heterogeneity):
+            raise PlanError(
+                "time to event is measured without classes, and how sites differ is "
+                "asked of two classes: ask for these in a plan of their own"
+            )
         if self.classes is not None and self.groups is not None:
             raise PlanError("classes and groups cannot be combined in one plan")
         if self.heterogeneity is not None and (self.classes or self.groups):
             raise PlanError("how sites differ is asked of two classes and no groups")
         if self.max_weight is not None and not self._plain:
             raise PlanError(
-                "weights are added up of two classes, without groups and without how "
-                "sites differ: ask for these in a plan of their own"
+                "weights are added up of two classes, without groups, without time to "
+                "event and without how sites differ: ask for these in a plan of their own"
             )
         if self.pilot and (self.edges is not None or not self.binary):
             raise PlanError(
                 "a pilot round places the bins of two classes, without weights, groups, "
-                "how sites differ, or edges of one's own"
+                "time to event, how sites differ, or edges of one's own"
             )
 
     @property
@@ -103,13 +111,14 @@ class Question:
 
     @property
     def _plain(self) -> bool:
-        return (
-            self.classes is None and self.groups is None and self.heterogeneity is None
-        )
+        asked = (self.classes, self.groups, self.heterogeneity, self.followup)
+        return all(one is None for one in asked)
 
     @property
     def cuts(self) -> tuple[float, ...]:
-        """The thresholds, or one half on the scores' own scale."""
+        """The thresholds, or one half on the scores' own scale; none of follow-up."""
+        if self.thresholds is None and self.followup is not None:
+            return ()
         if self.thresholds is None:
             return default_thresholds(self.facts.scores)
         return self.thresholds
@@ -119,6 +128,8 @@ class Question:
         """How many counts one example enters, or how much it may add to one."""
         if self.max_weight is not None:
             return self.max_weight
+        if self.followup is not None:
+            return self.followup.columns
         return 1 if self.classes is None else len(self.classes)
 
     def statistic(self, rule: EdgeRule, unit: Unit | None = None) -> Statistic:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -39,13 +39,26 @@ from discreet.report.fairness import weighted_mean
 from discreet.report.heterogeneity import RandomGroups, heterogeneity_of
 from discreet.report.record import READERS
 from discreet.report.several import MultiEvaluation, Pair, PairArea
-from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
+from discreet.statistic.observed import (
+    NoiseDistribution,
+    NoisyHistogram,
+    cell_variance,
+)
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.rank_sums import RankSums
+from discreet.statistic.timed import TimedCounts
 
+if TYPE_CHECKING:
+    from discreet.report.timed import Several, TimedEvaluation, TimedEvaluations
+
+FINE: Final = 5
+"""Examples in a pair of bin and interval below which an exact table is too fine."""
 FAR: Final = 10.0
 """A total so many times larger or smaller than was declared is told to the reader."""
-Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison
+Result: TypeAlias = (
+    "Evaluation | MultiEvaluation | ModelComparison | TimedEvaluation | "
+    "TimedEvaluations"
+)
 """What a plan can give."""
 
 
@@ -72,6 +85,8 @@ def result_of(
     in_groups = plan.cohort.random_groups > 1 and bool(releases[0].members)
     together = [pooled(releases)] if in_groups else releases
     revealed = open_release(plan, together)
+    if revealed.statistic.time_cuts is not None:
+        return _followed(revealed, releases, claim, names)
 
     parts_of = partial(_evaluations, claim, estimator, names)
     parts = parts_of(together, revealed)
@@ -112,6 +127,37 @@ def _evaluations(
         source = Source(*sites, tuple(releases), name, site_names, estimator)
         parts[name] = Evaluation(fit, claim, source, plan, differ)
     return parts
+
+
+def _followed(
+    revealed: RevealedRound,
+    releases: Sequence[Release],
+    claim: Claim,
+    site_names: tuple[str, ...],
+) -> TimedEvaluation | TimedEvaluations:
+    """Evaluate tables of follow-up."""
+    from discreet.report.timed import timed_result  # noqa: PLC0415 - it loads much
+
+    plan, last, statistic = revealed.plan, releases[-1], revealed.statistic
+    tables = revealed.tables()
+    _warn_if_fine_in_time(plan, tables.values())
+    sites = last.contributors, last.expected
+    source = Source(*sites, tuple(releases), site_names=site_names)
+    kind: Several = "groups" if statistic.told_apart else "horizons"
+    if statistic.compares:
+        kind = "models"
+    return timed_result(tables, claim, source, plan.horizons, plan=plan, kind=kind)
+
+
+def named(result: Result, names: tuple[str, str]) -> Any:
+    """Return a comparison of two models that are called by these names."""
+    if isinstance(result, ModelComparison):
+        return replace(result, names=names)
+    from discreet.report.timed import TimedEvaluations  # noqa: PLC0415 - it loads much
+
+    if not isinstance(result, TimedEvaluations) or result.kind != "models":
+        raise PlanError("this plan does not compare two models")
+    return replace(result, parts=dict(zip(names, result.values(), strict=True)))
 
 
 def evaluation(
@@ -186,6 +232,22 @@ def _warn_if_fine(plan: Plan, parts: Iterable[NoisyHistogram]) -> None:
         )
 
 
+def _warn_if_fine_in_time(plan: Plan, tables: Iterable[TimedCounts]) -> None:
+    """Warn once of exact tables with far fewer examples than their cells want."""
+    if plan.privacy.protects is not None:
+        return
+    pairs = [(t.total, len(t.edges) * len(t.cuts)) for t in tables]
+    fine = [cells for total, cells in pairs if 0 < total < FINE * cells]
+    if fine:
+        warnings.warn(
+            f"an exact table of {max(fine):,} pairs of bins and intervals over fewer "
+            f"than {FINE * max(fine):,} examples is nearly the data itself: use fewer "
+            "bins or intervals, or a private model",
+            DisclosureWarning,
+            stacklevel=4,
+        )
+
+
 # -- decoding ----------------------------------------------------------------------
 
 
@@ -217,6 +279,30 @@ class RevealedRound:
             )
             for name, part in parts.items()
         }
+
+    def tables(self) -> Mapping[str, TimedCounts]:
+        """Return the sum's tables of follow-up by name; the only one is named ''."""
+        tables = self.statistic.tables(self.counts, self.noise)
+        return {
+            name: _followed_sizes(
+                self.plan,
+                replace(
+                    table,
+                    refusal=self.decoded.refusal,
+                    notes=(*table.notes, *self.decoded.notes),
+                    predicts=self._predicted(table),
+                ),
+                self.contributors,
+                whole=len(tables) == 1 or self.statistic.compares,
+            )
+            for name, table in tables.items()
+        }
+
+    def _predicted(self, table: TimedCounts) -> float | None:
+        """Return the horizon whose risk the scores are; the last one unless each has its own."""
+        if self.plan.facts.scores.kind == "other":
+            return None
+        return table.predicts or self.plan.horizons[-1]
 
     def pairs(self) -> Mapping[Pair, NoisyHistogram]:
         """Return the histograms of one class against another, if there are any."""
@@ -272,22 +358,44 @@ def _against_sizes(
     ``whole``: it is the only part. An exact total above what the sites may hold is
     unusable, a noisy one gets a note.
     """
-    each, declared = plan.cohort.max_examples_per_site, plan.facts.examples
-    if each is None and declared is None:
+    if plan.cohort.max_examples_per_site is plan.facts.examples is None:
         return part
     total = part.total_negatives + part.total_positives
-    slack = 0.0
+    variance = 0.0
     if not part.exact:
         variance = covariance_of(part, np.ones((1, 2 * len(part.edges))))[0, 0]
-        slack = NOISE_SDS * math.sqrt(max(float(variance), 0.0))
-    refusal, notes = part.refusal, []
+    refusal, notes = _of_sizes(plan, total, variance, contributors, whole=whole)
+    return replace(part, refusal=part.refusal or refusal, notes=(*part.notes, *notes))
+
+
+def _followed_sizes(
+    plan: Plan, table: TimedCounts, contributors: int, *, whole: bool
+) -> TimedCounts:
+    """Add what a table's total says about the plan's declared sizes."""
+    variance = 0.0 if table.exact else table.size * cell_variance(table.noise)
+    refusal, notes = _of_sizes(plan, table.total, variance, contributors, whole=whole)
+    return replace(
+        table, refusal=table.refusal or refusal, notes=(*table.notes, *notes)
+    )
+
+
+def _of_sizes(
+    plan: Plan, total: float, variance: float, contributors: int, *, whole: bool
+) -> tuple[str | None, list[str]]:
+    """Return why a total cannot be, and what is odd about it.
+
+    The variance is that of its noise, 0 without.
+    """
+    each, declared = plan.cohort.max_examples_per_site, plan.facts.examples
+    slack = NOISE_SDS * math.sqrt(max(float(variance), 0.0))
+    refusal, notes = None, list[str]()
     if each is not None and total > each * contributors + slack:
         above = (
             f"than {contributors} sites of at most {each:,} examples may hold: at "
             "least one site sent what it does not have"
         )
-        if part.exact:
-            refusal = refusal or f"the exact sum holds more examples {above}"
+        if not slack:
+            refusal = f"the exact sum holds more examples {above}"
         else:
             notes.append(
                 f"this release holds more examples {above}, or the noise is beyond "
@@ -299,7 +407,7 @@ def _against_sizes(
         # One of several groups may be small without anybody's lie.
         elif whole and total < declared / FAR - slack:
             notes.append(_far("below", declared))
-    return replace(part, refusal=refusal, notes=(*part.notes, *notes))
+    return refusal, notes
 
 
 def _far(side: str, declared: int) -> str:

@@ -177,18 +177,18 @@ class Prediction:
                 f"{self.unusable:.0%} of the simulated releases were unusable: "
                 f"{self.cause}"
             )
-        return _lost("AUC", self.auc, chance=0.5)
+        return lost("AUC", self.auc, chance=0.5)
 
     @property
     def caution(self) -> str | None:
         """What this plan tells badly, None when it tells all."""
         noisy = self.auc.noise > self.auc.sampling
-        return _lost(
+        return lost(
             "average precision", self.average_precision, chance=self.prevalence
         ) or ("the noise is larger than the sampling error" if noisy else None)
 
 
-def _lost(name: str, error: PredictedError, *, chance: float) -> str | None:
+def lost(name: str, error: PredictedError, *, chance: float) -> str | None:
     """Return why a metric could not be told from that of a random classifier."""
     if 2 * error.total < error.value - chance:
         return None
@@ -225,14 +225,7 @@ def predict(
         raise PlanError("a prediction needs the expected number of examples")
     prevalence = 0.5 if facts.prevalence is None else facts.prevalence
     examples = min(facts.examples, MOST_EXAMPLES)
-    if sites is None:
-        roster = plan.roster
-        sites = plan.cohort.min_survivors if roster is None else len(roster.sites)
-    if sites < plan.cohort.min_survivors:
-        raise PlanError(
-            f"the plan asks for {plan.cohort.min_survivors} surviving sites, and there "
-            f"are {sites}"
-        )
+    sites = sites_in(plan, sites)
     rng = np.random.default_rng(seed)
     truth = measures(
         _fine(typical_population(facts.scores, prevalence, auc)), single.metrics
@@ -257,8 +250,12 @@ def predict(
     shrunk = math.sqrt(examples / facts.examples)  # 1 unless there are very many
 
     def error(metric: Metric) -> PredictedError:
-        noise = _rms([BEYOND * result.metrics[metric].noise for result in usable])
-        sampling = _rms([estimates[metric].sampling or 0.0 for estimates in sampled])
+        noise = root_mean_square(
+            [BEYOND * result.metrics[metric].noise for result in usable]
+        )
+        sampling = root_mean_square(
+            [estimates[metric].sampling or 0.0 for estimates in sampled]
+        )
         return PredictedError(truth[metric].value, noise * shrunk, sampling * shrunk)
 
     return Prediction(
@@ -269,6 +266,19 @@ def predict(
         facts.examples,
         causes[0] if causes else _HIDDEN,
     )
+
+
+def sites_in(plan: Plan, sites: int | None) -> int:
+    """Return how many sites take part: by default the roster, or the fewest allowed."""
+    if sites is None:
+        roster = plan.roster
+        sites = plan.cohort.min_survivors if roster is None else len(roster.sites)
+    if sites < plan.cohort.min_survivors:
+        raise PlanError(
+            f"the plan asks for {plan.cohort.min_survivors} surviving sites, and there "
+            f"are {sites}"
+        )
+    return sites
 
 
 def check_protocol(plan: Plan, *, sites: int | None = None) -> None:
@@ -337,25 +347,31 @@ def _carried_out(
     plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
 ) -> Evaluation:
     """Count, add simulated noise to the sums round by round, and evaluate them."""
-    releases: list[Release] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for i in range(len(plan.rounds)):
-            resolved = plan.resolve(i, releases)
-            exact = resolved.statistic.count(drawn)
-            mechanism = plan.privacy.mechanism_for(resolved, plan.cohort)
-            if isinstance(mechanism, AdditiveNoise):
-                noise = mechanism.noise(sites).sample(exact.astype(np.float64), 1, rng)
-                total: IntVector = exact + np.rint(noise[0]).astype(np.int64)
-            else:  # one-example clients: the pooled counts are as good as any site's
-                total = mechanism.protect(exact, entropy=rng.bytes)
-            releases.append(
-                Release(
-                    plan.digest(), b"simulated", i, total, sites, sites, resolved.loss
-                )
-            )
+        releases = simulated_releases(plan, drawn, sites, rng)
         return evaluation(plan, releases, plan.claim("simulated", sites=sites))
 
 
-def _rms(errors: Sequence[float]) -> float:
+def simulated_releases(
+    plan: Plan, drawn: Examples, sites: int, rng: np.random.Generator
+) -> list[Release]:
+    """Count a simulated population, and add simulated noise round by round."""
+    releases: list[Release] = []
+    for i in range(len(plan.rounds)):
+        resolved = plan.resolve(i, releases)
+        exact = resolved.statistic.count(drawn)
+        mechanism = plan.privacy.mechanism_for(resolved, plan.cohort)
+        if isinstance(mechanism, AdditiveNoise):
+            noise = mechanism.noise(sites).sample(exact.astype(np.float64), 1, rng)
+            total: IntVector = exact + np.rint(noise[0]).astype(np.int64)
+        else:  # one-example clients: the pooled counts are as good as any site's
+            total = mechanism.protect(exact, entropy=rng.bytes)
+        made = (plan.digest(), b"simulated", i, total, sites, sites, resolved.loss)
+        releases.append(Release(*made))
+    return releases
+
+
+def root_mean_square(errors: Sequence[float]) -> float:
+    """Return the root of the mean of squares, NaN of none."""
     return math.sqrt(float(np.mean(np.square(errors)))) if errors else math.nan

@@ -279,8 +279,10 @@ def result_from(record: Mapping[str, Any], plan: Plan) -> Result:
     Raises:
         ReleaseError: if the record is none of this plan.
     """
-    from discreet.report.build import result_of  # noqa: PLC0415 - it makes evaluations
-    from discreet.report.comparison import ModelComparison  # noqa: PLC0415 - likewise
+    from discreet.report.build import (  # noqa: PLC0415 - it makes evaluations
+        named,
+        result_of,
+    )
 
     tables, names = record["releases"], [*record["sites"], *record["models"]]
     most = min(max(len(plan.rounds), plan.cohort.random_groups), MOST_RELEASES)
@@ -299,8 +301,8 @@ def result_from(record: Mapping[str, Any], plan: Plan) -> Result:
             estimator=_reader(record.get("reader")),
             site_names=record["sites"],
         )
-        if isinstance(result, ModelComparison) and len(record["models"]) == 2:
-            return replace(result, names=tuple(record["models"]))
+        if plan.statistic.compares and len(record["models"]) == 2:
+            result = named(result, tuple(record["models"]))
     except DiscreetError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -473,9 +473,7 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         if any(math.isnan(e.value) for e in both):
             return Estimate.undefined("one of the two is undefined")
         reals = Interval(-math.inf, math.inf)
-        caution = (
-            "each model's table was released alone: the error is the most that it can be"
-        )
+        caution = "each model's table was released alone: the error is the most that it can be"
         found = weighted_sum(both, [1.0, -1.0], support=reals)
         return replace(found, caution=caution)
 
@@ -492,7 +490,9 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         if self.kind == "horizons":
             rows["integrated Brier score"] = self.integrated_brier
         if self.kind == "models":
-            rows["AUC, first less second"] = self.difference("auc", max(self.first.horizons))
+            rows["AUC, first less second"] = self.difference(
+                "auc", max(self.first.horizons)
+            )
         return rows
 
     def to_text(self, *, wide: bool = False) -> str:

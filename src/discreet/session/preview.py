@@ -9,10 +9,11 @@ other people pass every check of types and ranges, and spend the budget on a wro
 result. So the operator is shown how many examples and positives were read and their AUC,
 and is asked to confirm what is odd:
 
-- *the share of positives*, with odds that differ by more than a factor of 4 from those
+- *the share of positives* (of follow-up: of events by the last horizon), with odds that differ by more than a factor of 4 from those
   that the plan declares, by more than two standard errors beyond that factor;
 - *the AUC*, below one half by more than two standard errors of an AUC without
-  information, :math:`\sqrt{(n + m + 1) / (12 n m)}` for n negatives and m positives.
+  information, :math:`\sqrt{(n + m + 1) / (12 n m)}` for n negatives and m positives. Of
+  follow-up it is the AUC of events by the last horizon against those followed past it.
 
 No message, no refusal and no waiting inside a session depends on either.
 """
@@ -31,6 +32,7 @@ from discreet.codec.parsing import decimal_text
 from discreet.data.edges import Cuts, Edges
 from discreet.data.examples import Batch, Examples
 from discreet.data.pushdown import UNBOUNDED, RowLimit
+from discreet.data.times import Rounding
 from discreet.errors import DiscreetError, InputError
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
@@ -42,7 +44,7 @@ from discreet.privacy.loss import Loss, fraction_of
 from discreet.session.policy import Policy
 from discreet.session.protocols import sent_numbers
 from discreet.session.respond import admit, check_data
-from discreet.statistic.protocol import BinCounts
+from discreet.statistic.protocol import BinCounts, Statistic
 from discreet.statistic.site_sums import auc_and_variance
 
 _WORD: Final = 8
@@ -156,7 +158,7 @@ def preview(
     sites = len(plan.roster.sites) if plan.roster else plan.cohort.min_survivors
     rounds = [
         PreviewedRound(
-            ", ".join(str(e.rule) for e in r.statistic.binnings),
+            counted_in(r.statistic),
             r.statistic.size if i else sent_numbers(plan, plan.resolve(0, [])),
             fraction_of(plan.privacy.loss, r.budget),
         )
@@ -174,19 +176,27 @@ def preview(
     )
 
 
-def plan_cuts(plan: Plan, columns: int) -> tuple[Cuts, ...]:
-    """Return where all of a plan's rounds tell a site's scores apart.
+def counted_in(statistic: Statistic) -> str:
+    """Say in which bins, and which intervals of time, a statistic counts."""
+    rules = [str(e.rule) for e in statistic.binnings]
+    if statistic.time_cuts is not None:
+        rules.append(f"{len(statistic.time_cuts)} time intervals")
+    return ", ".join(rules)
+
+
+def plan_cuts(plan: Plan, columns: int) -> tuple[Rounding, ...]:
+    """Return where all of a plan's rounds tell a site's scores, and its times, apart.
 
     A second round's edges are some of the first one's, and the thresholds: so one
     scan gives what every round counts.
     """
-    scores = plan.facts.scores
-    cuts = []
+    scores, times = plan.facts.scores, plan.statistic.time_cuts
+    cuts: list[Rounding] = []
     for k in range(columns):
         every = [r.statistic.binnings for r in plan.rounds]
         edges = [e[k] if len(e) == columns else e[0] for e in every if e]
         cuts.append(Cuts.within(scores, *edges, thresholds=plan.thresholds))
-    return tuple(cuts)
+    return tuple(cuts if times is None else [*cuts, times])
 
 
 def plan_bound(plan: Plan, subject: str | None) -> RowLimit:
@@ -270,6 +280,8 @@ class OwnRows:
     """What the plan declares, None if nothing."""
     a_site: int | None = None
     """How many examples the plan declares for a site, on average."""
+    horizon: float | None = None
+    """Of follow-up: positives are those with an event by then."""
 
     def concerns(self) -> tuple[str, ...]:
         """Return what the operator has to confirm, a sentence each, without a number."""
@@ -297,9 +309,12 @@ class OwnRows:
         parts = [f"{self.examples:,} examples{expected}"]
         if self.positives is not None and self.examples:
             declared = "none" if self.prevalence is None else f"{self.prevalence:.3g}"
-            share = self.positives / self.examples
-            parts.append(f"{self.positives:,} positive")
-            parts.append(f"prevalence {share:.3g} (the plan: {declared})")
+            share = f"{self.positives / self.examples:.3g} (the plan: {declared})"
+            if self.horizon is None:
+                parts += [f"{self.positives:,} positive", f"prevalence {share}"]
+            else:
+                events = f"{self.positives:,} with an event by {self.horizon:g}"
+                parts += [events, f"a share of {share}"]
         for area in self.areas:
             value = "undefined" if math.isnan(area.value) else f"{area.value:.3f}"
             parts.append(f"AUC{area.column} {value}")
@@ -315,15 +330,26 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
     rule = spread_over(_BINS, PublicFacts(scores=examples.scores))
     edges = Edges.realise(rule, examples.scores)
     bins, classes = len(edges), examples.label_code.classes
-    several = classes is not None and len(classes) > 2
+    several = classes is not None and len(classes) > 2 and not examples.timed
+    horizon = plan.horizons[-1] if plan.horizons else None
+    rows = 0
 
     def counted(batches: Iterator[Batch]) -> IntVector:
+        nonlocal rows
         total = np.zeros((examples.columns, 2 * bins), dtype=np.int64)
         for batch in batches:
-            for k, scores in enumerate(batch.scores):
-                positive = batch.labels == (k if several else 1)
+            rows += batch.rows
+            known = batch
+            positive = batch.labels == 1
+            if horizon is not None and batch.times is not None:
+                past = batch.times > horizon
+                positive &= ~past
+                known, positive = batch.some(past | positive), positive[past | positive]
+            for k, scores in enumerate(known.scores):
+                if several:
+                    positive = known.labels == k
                 cells = edges.bins_of(scores) + bins * positive
-                total[k] += batch.tally(cells, 2 * bins)
+                total[k] += known.tally(cells, 2 * bins)
         return total
 
     told_apart = any(r.statistic.binnings for r in plan.rounds)
@@ -340,11 +366,12 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
     sites = len(plan.roster.sites) if plan.roster else plan.cohort.least_sites
     declared = plan.facts.examples
     return OwnRows(
-        int(total[0].sum()),
+        rows,
         None if several else int(total[0, bins:].sum()),
         tuple(_area(title, row) for title, row in zip(titles, total, strict=True)),
         None if several else plan.facts.prevalence,
         None if declared is None else round(declared / sites),
+        horizon,
     )
 
 

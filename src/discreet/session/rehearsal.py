@@ -24,6 +24,7 @@ from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session.policy import AllowAll
 from discreet.statistic import Grouped, OneVsOne, OneVsRest, Paired
+from discreet.statistic.timed import causes_of
 
 FEWEST: Final = 200
 MOST: Final = 2000
@@ -53,8 +54,11 @@ def made_up(plan: Plan, rng: np.random.Generator | None = None) -> Examples:
     share = (plan.facts.examples or 0) // max(cohort.min_survivors, 1)
     size = max(min(share, MOST), FEWEST, cohort.min_examples_per_site)
     groups: NDArray[Any] | None = None
+    if statistic.told_apart:
+        groups = rng.choice(np.array(statistic.told_apart), size)
+    if statistic.time_cuts is not None:
+        return _followed_up(plan, groups, size, rng)
     if isinstance(statistic, Grouped):
-        groups = rng.choice(np.array(statistic.groups), size)
         statistic = statistic.inner
     if isinstance(statistic, OneVsRest | OneVsOne):
         classes = statistic.classes
@@ -70,6 +74,34 @@ def made_up(plan: Plan, rng: np.random.Generator | None = None) -> Examples:
     scores = _in_range(plan, latent)
     return _examples(
         plan, scores if columns > 1 else scores[:, 0], labels, groups, None
+    )
+
+
+def _followed_up(
+    plan: Plan, groups: NDArray[Any] | None, size: int, rng: np.random.Generator
+) -> Examples:
+    """Draw follow-up of a plan's shape: events, and others who leave evenly."""
+    statistic, last = plan.rounds[0].statistic, plan.horizons[-1]
+    columns, causes = len(statistic.columns), causes_of(statistic)
+    rate = plan.facts.prevalence or 0.3
+    latent = rng.normal(0.0, 1.0, (size, columns))
+    scale = -last / np.log1p(-rate) * np.exp(-latent.mean(axis=1))
+    times, until = rng.exponential(scale), 2.5 * last * rng.random(size)
+    events = np.where(times <= until, rng.integers(1, causes + 1, size), 0)
+    scores = _in_range(plan, latent - 1.0)
+    kind = plan.facts.scores
+    other = kind.kind == "other"
+    return Examples(
+        scores if columns > 1 else scores[:, 0],
+        time=np.minimum(times, until),
+        event=events,
+        causes=causes,
+        groups=groups,
+        subjects=np.arange(size),
+        kind=kind.kind,
+        low=kind.low if other else None,
+        high=kind.high if other else None,
+        name="made up",
     )
 
 

@@ -9,7 +9,7 @@ would tell the coordinator something about the data.
 
 *Bounded contributions.* At most k examples of a subject or client count. Which rows a
 subject keeps is decided by its own rows alone, whatever their order in a file or table.
-Of its m rows, sorted by score, label and group, the r-th (from 1) is kept when m <= k,
+Of its m rows, sorted by score, label, time and group, the r-th (from 1) is kept when m <= k,
 or when
 
 .. math:: (r k + h) \bmod m < k,
@@ -290,6 +290,7 @@ def bounded(examples: Examples, unit: Unit | None) -> Examples:
         scores=examples.scores,
         columns=examples.columns,
         name=examples.name,
+        timed=examples.timed,
     )
     kept.lenient = examples.lenient
     return kept
@@ -307,13 +308,15 @@ def _kept(examples: Examples, unit: Unit) -> RawBatch:
         subjects.extend(name for name in names_of_rows if name is not None)
     if not batches:
         none = np.zeros(0)
-        return RawBatch((none,) * examples.columns, none.astype(np.int64))
+        return RawBatch((none,) * examples.columns, none.astype(np.int64), times=none)
     names, code = _coded(subjects)
     seed = np.array([_seed(name) for name in names], dtype=np.int64)
     rows = _joined(batches)
     groups = [] if rows.groups is None else [_in_order(rows.groups.tolist())]
     amounts = [] if rows.amounts is None else [numbers(rows.amounts)]
-    order = np.lexsort([*amounts, *groups, rows.labels, *reversed(rows.scores), code])
+    times = [] if rows.times is None else [rows.times]
+    own = [*amounts, *groups, *times, rows.labels, *reversed(rows.scores)]
+    order = np.lexsort([*own, code])
     kept = np.zeros(len(rows), dtype=np.bool_)
     kept[order] = _places(code[order], seed, unit.examples)
     chosen, classes = rows.some(kept), examples.label_code.classes
@@ -327,6 +330,7 @@ def _kept(examples: Examples, unit: Unit) -> RawBatch:
         chosen.subjects,
         amounts=chosen.amounts,
         worded=True,
+        times=chosen.times,
     )
 
 
@@ -350,6 +354,7 @@ def _joined(batches: list[Batch]) -> Batch:
         column([b.groups for b in batches]),
         column([b.subjects for b in batches]),
         amounts=column([b.amounts for b in batches]),
+        times=column([b.times for b in batches]),
     )
 
 

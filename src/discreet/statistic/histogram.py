@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
@@ -20,8 +21,16 @@ from discreet.statistic.observed import NoiseDistribution, NoisyHistogram, Summe
 from discreet.statistic.protocol import BinCounts, Statistic, tally
 
 
+class OneCell(Statistic):
+    """A statistic that counts every example in one cell."""
+
+    @abstractmethod
+    def cells(self, batch: Batch) -> CodeVector:
+        """Return the cell of each example of a batch."""
+
+
 @dataclass(frozen=True)
-class ClassHistogram(Statistic):
+class ClassHistogram(OneCell):
     """Counts per class and bin: the negatives' bins, then the positives'.
 
     An example is in one class and one bin, so adding or removing it moves the
@@ -106,16 +115,14 @@ class AroundHistogram(Statistic):
         return self.inner.binnings
 
 
-@dataclass(frozen=True)
-class Grouped(AroundHistogram):
-    """A class histogram a group. Groups come from the plan, never from the data.
+class ByGroup(Statistic):
+    """A statistic for each group. Groups come from the plan, never from the data.
 
-    An example is in one group, so the sensitivity is that of one histogram.
+    An example is in one group, so the sensitivity is that of one group's statistic.
     """
 
+    inner: OneCell
     groups: tuple[str, ...]
-
-    name: ClassVar[str] = "grouped"
 
     def __post_init__(self) -> None:
         if not self.groups or not are_distinct(self.groups, "group"):
@@ -130,7 +137,7 @@ class Grouped(AroundHistogram):
 
     @property
     def size(self) -> int:
-        """One histogram a group."""
+        """The inner one's, for each group."""
         return len(self.groups) * self.inner.size
 
     def count(self, examples: Examples) -> IntVector:
@@ -168,6 +175,16 @@ class Grouped(AroundHistogram):
     def sensitivity(self, unit: Unit) -> Sensitivity:
         """Disjoint groups cost nothing."""
         return self.inner.sensitivity(unit)
+
+
+@dataclass(frozen=True)
+class Grouped(ByGroup, AroundHistogram):
+    """A class histogram a group."""
+
+    inner: ClassHistogram
+    groups: tuple[str, ...]
+
+    name: ClassVar[str] = "grouped"
 
     def split(self, vector: FloatVector) -> dict[str, BinCounts]:
         """Return each group's histogram."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,14 @@ from discreet.codec.documents import tagged
 from discreet.codec.parsing import MOST
 from discreet.data.edges import Cuts, Edges
 from discreet.data.examples import Batch, Examples
+from discreet.data.times import Rounding, TimeCuts
 from discreet.errors import InputError
 from discreet.privacy.unit import Sensitivity, Unit
 from discreet.registry import Registry
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
+
+if TYPE_CHECKING:
+    from discreet.statistic.timed import TimedCounts
 
 MOST_COUNT: Final = MOST
 """No site counts more in one number: a float still holds it exactly."""
@@ -122,6 +126,7 @@ class Statistic(ABC):
                 f"the plan counts {len(self.columns)} score columns, the examples have "
                 f"{examples.columns}"
             )
+        self.check_followed(examples)
         for wanted in self.columns:
             if examples.scores != wanted.scores:
                 raise InputError(
@@ -131,6 +136,16 @@ class Statistic(ABC):
                 )
         if binary:
             check_binary(examples)
+
+    def check_followed(self, examples: Examples) -> None:
+        """Refuse follow-up where labels are counted, and the other way round."""
+        if examples.timed != (self.time_cuts is not None):
+            raise InputError(
+                "the examples are follow-up, a time and an event, and the plan counts "
+                "labels: name the labels instead, or plan with horizons"
+                if examples.timed
+                else "the plan counts follow-up: name time= and event= instead of labels"
+            )
 
     @abstractmethod
     def sensitivity(self, unit: Unit) -> Sensitivity:
@@ -163,6 +178,18 @@ class Statistic(ABC):
         """Return the histograms of one class against another, where there are any."""
         del counts, noise
         return {}
+
+    def tables(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, TimedCounts]:
+        """Return the tables of follow-up in a decoded sum, where time is counted."""
+        del counts, noise
+        return {}
+
+    @property
+    def time_cuts(self) -> TimeCuts | None:
+        """The cuts of follow-up times; None where labels are counted."""
+        return None
 
     @property
     def joint(self) -> bool:
@@ -218,6 +245,10 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "placed": "discreet.statistic.adaptive:PlacedFrom",
         "rank-sums": "discreet.statistic.rank_sums:RankSums",
         "shared-rows": "discreet.mpc.model:SharedRows",
+        "timed": "discreet.statistic.timed:TimedHistogram",
+        "timed-grouped": "discreet.statistic.timed:TimedGroups",
+        "timed-paired": "discreet.statistic.timed:TimedPair",
+        "timed-horizons": "discreet.statistic.timed:TimedHorizons",
     },
 )
 """Every statistic that a plan can hold, those of other packages too."""
@@ -251,7 +282,7 @@ def tally(
     Under the rule for rows that do not fit, rows for which the statistic has no place
     are left out, or counted in the first cell where every row has to count.
 
-    ``cells`` may use a score's bin alone, and gives a row's further entries after
+    ``cells`` may use a score's bin and a time's interval alone, and gives a row's further entries after
     those of all rows: a source may count rows that are alike in that (``Cuts``).
     ``amounts`` says how much each entry adds instead of one, and whether rows that do
     not fit may be refused.
@@ -273,7 +304,11 @@ def tally(
             total += batch.tally(cells(batch), statistic.size, each)
         return total, aside
 
-    cuts = [Cuts.within(examples.scores, edges) for edges in statistic.columns]
+    cuts: list[Rounding] = [
+        Cuts.within(examples.scores, edges) for edges in statistic.columns
+    ]
+    if statistic.time_cuts is not None:
+        cuts.append(statistic.time_cuts)
     sums = examples.scan(counted, cuts)
     examples.set_aside += sum(aside for _, aside in sums)
     return sum((total for total, _ in sums), np.zeros(statistic.size, dtype=np.int64))

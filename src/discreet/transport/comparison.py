@@ -2,33 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Literal, Unpack
+from typing import TYPE_CHECKING, Final, Literal, Unpack, overload
 
 from discreet.data.edges import EdgeRule, Edges, Listed
 from discreet.entropy import SYSTEM, Entropy
-from discreet.errors import InputError, PlanError
+from discreet.errors import InputError
 from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Round
+from discreet.report.build import named
 from discreet.report.comparison import ModelComparison
 from discreet.statistic import Paired
 from discreet.transport.inputs import (
     ColumnNames,
     Sources,
     check_weights,
+    followup_of,
     model_of,
     sites_of,
 )
 from discreet.transport.simulation import run
 from discreet.vocabulary import understood
 
+if TYPE_CHECKING:
+    from discreet.report.timed import TimedEvaluations
+
 EXACT_JOINT_BINS: Final = 64
 FEWEST_JOINT_BINS: Final = 5
 _FEWER: Final = 3.6
 """Joint bins are so many times fewer than one histogram's under the same noise."""
+
+
+class Choices(ColumnNames, total=False):
+    """The keywords of ``compare`` that do not decide what it returns."""
+
+    privacy: PrivacyModel | str | None
+    epsilon: float | str | None
+    delta: float | str | None
+    form: Literal["marginals", "joint"]
+    examples: int | None
+    prevalence: float | None
+    names: tuple[str, str] | None
+    cuts: Sequence[float] | None
+    intervals: int | None
+    censoring: float | None
+    entropy: Entropy
+
+
+@overload
+def compare(
+    sites: Sources, *, horizons: None = ..., **choices: Unpack[Choices]
+) -> ModelComparison: ...
+
+
+@overload
+def compare(
+    sites: Sources, *, horizons: Sequence[float], **choices: Unpack[Choices]
+) -> TimedEvaluations: ...
+
+
+@overload
+def compare(
+    sites: Sources, *, horizons: Sequence[float] | None, **choices: Unpack[Choices]
+) -> ModelComparison | TimedEvaluations: ...
 
 
 @understood
@@ -42,9 +82,13 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     examples: int | None = None,
     prevalence: float | None = None,
     names: tuple[str, str] | None = None,
+    horizons: Sequence[float] | None = None,
+    cuts: Sequence[float] | None = None,
+    intervals: int | None = None,
+    censoring: float | None = None,
     entropy: Entropy = SYSTEM,
     **columns: Unpack[ColumnNames],
-) -> ModelComparison:
+) -> ModelComparison | TimedEvaluations:
     """Compare the AUCs of two models whose scores are two columns of each site.
 
     ``joint`` counts pairs of bins (L1 sensitivity 1) and knows how the models' errors
@@ -54,6 +98,9 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     is careful: models that err alike differ less. ``names`` are what the result calls
     the two models: by default their columns, ``score=[first, second]``. Sites are
     given as to ``evaluate``.
+
+    Of time to event, with ``horizons`` as in ``evaluate``, each model has a table of its
+    own (L1 sensitivity 2), whatever the form.
 
     >>> import numpy as np
     >>> from discreet import Examples
@@ -72,8 +119,15 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
             "score=[first, second]"
         )
     model = model_of(privacy, epsilon, delta)
-    facts = PublicFacts(examples, prevalence, sites[0].scores)
+    facts = PublicFacts(examples, prevalence, sites[0].scores, censoring)
     cohort = model.cohort(len(sites))
+    followup = followup_of(sites, horizons, cuts, intervals, models=True)
+    if followup is not None:
+        timed = recommend(facts, model, followup=followup, cohort=cohort)
+        tables: TimedEvaluations = named(
+            run(timed, sites, entropy=entropy), names or _called(columns)
+        )
+        return tables
     inverse_scale = model.inverse_scale(cohort, cells=1 if form == "joint" else 2)
     if form == "joint":
         rule = _joint_rule(facts, inverse_scale)
@@ -82,10 +136,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
     plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
-    result = run(plan, sites, entropy=entropy)
-    if not isinstance(result, ModelComparison):
-        raise PlanError("this plan does not compare two models")
-    return replace(result, names=names or _called(columns))
+    compared: ModelComparison = named(
+        run(plan, sites, entropy=entropy), names or _called(columns)
+    )
+    return compared
 
 
 def _called(columns: ColumnNames) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from discreet.data.scores import ScoreKind
 from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.followup import FollowUpQuestion
 from discreet.plan.privacy_model import MODELS, PrivacyModel
 from discreet.vocabulary import did_you_mean
 
@@ -25,6 +26,9 @@ class ColumnNames(TypedDict, total=False):
 
     label: str
     score: str | Sequence[str]
+    time: str | None
+    event: str | None
+    causes: int
     group: str | None
     subject: str | None
     positive: object | None
@@ -109,6 +113,11 @@ def _check_alike(sites: Sequence[Examples]) -> None:
                 f"the sites declare different kinds or ranges of scores: "
                 f"{first.name or 'site 1'} and {site.name or f'site {number}'}"
             )
+        if (site.timed, site.columns) != (first.timed, first.columns):
+            raise InputError(
+                "the sites differ in their columns: all have one label, or all time and "
+                "event, and as many scores"
+            )
 
 
 def check_weights(sites: Sequence[Examples], most: int | None = None) -> None:
@@ -124,6 +133,30 @@ def check_weights(sites: Sequence[Examples], most: int | None = None) -> None:
             "max_weight= needs weights at every site: name their column with weight=, or "
             "give Examples(..., weights=...)"
         )
+
+
+def followup_of(
+    sites: Sequence[Examples],
+    horizons: Sequence[float] | None,
+    cuts: Sequence[float] | None,
+    intervals: int | None,
+    *,
+    models: bool = False,
+) -> FollowUpQuestion | None:
+    """Return what is asked about time to event; None where sites have labels."""
+    first = sites[0]
+    if not first.timed:
+        if any(given is not None for given in (horizons, cuts, intervals)):
+            raise InputError(
+                "horizons= and cuts of time need follow-up: name the columns with time= "
+                "and event=, or give Examples(scores, time=..., event=...)"
+            )
+        return None
+    code = first.label_code.classes
+    causes = 1 if code is None else len(code) - 1
+    return FollowUpQuestion.asked(
+        horizons, cuts, intervals, causes, first.columns, models=models
+    )
 
 
 def model_of(

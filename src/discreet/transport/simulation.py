@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Unpack, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 from discreet.codec.parsing import whole
 from discreet.data.edges import EdgeRule
@@ -32,10 +32,14 @@ from discreet.transport.inputs import (
     ColumnNames,
     Sources,
     check_weights,
+    followup_of,
     model_of,
     sites_of,
 )
 from discreet.vocabulary import understood
+
+if TYPE_CHECKING:
+    from discreet.report.timed import TimedEvaluation, TimedEvaluations
 
 
 class Choices(ColumnNames, total=False):
@@ -58,6 +62,9 @@ class Choices(ColumnNames, total=False):
     max_examples_per_site: int | None
     random_groups: int | None
     heterogeneity: HeterogeneityQuestion | Sequence[str] | bool
+    cuts: Sequence[float] | None
+    intervals: int | None
+    censoring: float | None
     aggregation: Aggregation
     progress: Callable[[int], None] | None
 
@@ -68,6 +75,7 @@ def evaluate(
     *,
     classes: None = ...,
     groups: None = ...,
+    horizons: None = ...,
     **choices: Unpack[Choices],
 ) -> Evaluation: ...
 
@@ -76,10 +84,42 @@ def evaluate(
 def evaluate(
     sites: Sources,
     *,
+    groups: None = ...,
+    horizons: Sequence[float],
+    **choices: Unpack[Choices],
+) -> TimedEvaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sources,
+    *,
+    groups: Sequence[str],
+    horizons: Sequence[float],
+    **choices: Unpack[Choices],
+) -> TimedEvaluations: ...
+
+
+@overload
+def evaluate(
+    sites: Sources,
+    *,
     classes: Sequence[str] | None = ...,
     groups: Sequence[str] | None = ...,
+    horizons: None = ...,
     **choices: Unpack[Choices],
 ) -> MultiEvaluation: ...
+
+
+@overload
+def evaluate(
+    sites: Sources,
+    *,
+    classes: Sequence[str] | None = ...,
+    groups: Sequence[str] | None = ...,
+    horizons: Sequence[float] | None = ...,
+    **choices: Unpack[Choices],
+) -> Result: ...
 
 
 @understood
@@ -105,6 +145,10 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     max_examples_per_site: int | None = None,
     random_groups: int | None = None,
     heterogeneity: HeterogeneityQuestion | Sequence[str] | bool = False,
+    horizons: Sequence[float] | None = None,
+    cuts: Sequence[float] | None = None,
+    intervals: int | None = None,
+    censoring: float | None = None,
     aggregation: Aggregation = "plain",
     progress: Callable[[int], None] | None = None,
     **columns: Unpack[ColumnNames],
@@ -145,6 +189,13 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
             and show how the groups differ: one malicious site is in only one of them.
         heterogeneity: whether to say how sites differ, and what a new site can expect;
             names of measures, or a ``HeterogeneityQuestion``, say of what.
+        horizons: of time to event, with ``time=`` and ``event=`` columns: public times at
+            which risks and areas are wanted. Probabilities are of the last one, or give a
+            score column for each. ``prevalence`` is then the share of events by it.
+        cuts: all ends of the time intervals; by default chosen from the public facts.
+        intervals: how many intervals to choose.
+        censoring: public: roughly which share leaves before the last horizon without an
+            event.
         aggregation: ``plain`` adds the vectors; ``secagg`` runs the real protocol,
             every site and the coordinator in this process.
         progress: called with the number of sites that have answered.
@@ -172,8 +223,9 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
                 f"{len(sites)}"
             )
     private = model_of(privacy, epsilon, delta)
+    followup = followup_of(sites, horizons, cuts, intervals)
     question = Question(
-        PublicFacts(examples, prevalence, sites[0].scores),
+        PublicFacts(examples, prevalence, sites[0].scores, censoring),
         None if thresholds is None else tuple(float(t) for t in thresholds),
         edges,
         None if classes is None else tuple(classes),
@@ -182,6 +234,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         HeterogeneityQuestion.asked(heterogeneity),
         max_weight,
         pilot,
+        followup,
     )
     # Every group's sum is revealed by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]
@@ -192,6 +245,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         random_groups=random_groups or 1,
     )
     plan = replace(plan, cohort=cohort, model=ModelRef(name) if name else plan.model)
+    if method is not None and followup is not None:
+        raise InputError("a published method measures two classes, not time to event")
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     fitted_by = None if interpolation is None else plan.privacy.estimator(interpolation)
@@ -264,6 +319,8 @@ def run(
     True
     """
     sites = sites_of(sites, classes=None, columns=columns)
+    for site in sites:
+        plan.statistic.check_followed(site)
     own: Result | None = plan.protocol.run(plan, sites, entropy=entropy)
     if own is not None:
         return own

@@ -11,6 +11,7 @@ from discreet.data.scores import ScoreRange
 from discreet.privacy.unit import Unit
 from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, Hierarchy
+from discreet.statistic.timed import TimedGroups, TimedHistogram
 
 LOGIT = ScoreRange.declare("logit")
 ODD = ScoreRange.declare("other", -3.7, 17.3)
@@ -30,6 +31,46 @@ STATISTICS = {
         ClassHistogram(Edges.realise(Warped(16))), ("a", "b'\"; --", "other")
     ),
 }
+
+
+TIMED = TimedHistogram(
+    Edges.realise(Warped(16), thresholds=(0.3,)), (0.0, 0.1, 1 / 3, 365.0, 1e6 + 0.7)
+)
+FOLLOWED = {
+    "follow-up": TIMED,
+    "follow-up, tiny and wide cuts": TimedHistogram(
+        TIMED.edges, (0.0, 5e-324, 1e-300, 1e99)
+    ),
+    "follow-up, two causes": TimedHistogram(TIMED.edges, TIMED.cuts, causes=2),
+    "follow-up of groups": TimedGroups(TIMED, ("a", "other")),
+}
+
+
+def followed_rows(statistic, rng, n):
+    """Every cut and both its neighbours, and every number that is no time."""
+    cuts = statistic.time_cuts.array
+    hard = [np.nextafter(cuts, -np.inf), cuts, np.nextafter(cuts, np.inf)]
+    odd = [np.nan, np.inf, -np.inf, 1e308, -1.0, -0.0, 5e-324, -5e-324]
+    odd.append(np.finfo(float).max)
+    drawn = rng.choice([0.05, 0.2, 3.0, 365.0, 400.5, 2e6], n)
+    times = np.concatenate([np.repeat(np.concatenate([*hard, odd]), 3), drawn])
+    rows = np.arange(times.size)
+    return pa.table(
+        {
+            "risk": pa.array(rng.random(rows.size), mask=rows % 17 == 3),
+            "days": pa.array(times, mask=rows % 19 == 4),
+            "died": pa.array(rng.integers(0, 4, rows.size), mask=rows % 23 == 5),
+            "ward": pa.array(rng.choice(["a", "b", ""], rows.size)),
+            "person": pa.array(rng.integers(-9, 40, rows.size), mask=rows % 31 == 3),
+        }
+    )
+
+
+def followed_options(statistic):
+    causes = getattr(statistic, "causes", 1)
+    group = "ward" if statistic.told_apart else None
+    names = {"time": "days", "event": "died", "score": "risk"}
+    return {**names, "causes": causes, "group": group}
 
 
 def hard_rows(statistic, rng, n):
@@ -109,14 +150,14 @@ def rows_of_people(rng, n=600):
     )
 
 
-def bounded_outcomes(table, statistic):
+def bounded_outcomes(table, statistic, **options):
     """What counts under the units subject and client, and what was set aside."""
     found = []
     for unit in (
         Unit("subject", "add_remove", max_examples=3),
         Unit("client", "add_remove", max_examples=50),
     ):
-        fitted = discreet.read(table, subject="person").fitted()
+        fitted = discreet.read(table, subject="person", **options).fitted()
         kept = bounded(fitted, unit)
         counts = statistic.count(kept).tolist()
         found.append((counts, fitted.set_aside + kept.set_aside))

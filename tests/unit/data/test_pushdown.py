@@ -253,6 +253,27 @@ def test_a_persons_rows_are_bounded_by_a_window_function(engine, rng):
 
 
 @in_place
+@pytest.mark.parametrize("name", engines.FOLLOWED)
+def test_an_engine_counts_follow_up_as_the_rows_give(engine, name, rng):
+    statistic = engines.FOLLOWED[name]
+    rows = engine.storable(engines.followed_rows(statistic, rng, 300))
+    given = engines.followed_options(statistic)
+    here = discreet.read(rows, **given)
+    there = discreet.read(engine.held(rows), **given)
+    assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
+    assert engines.refusal(there, statistic) == engines.refusal(here, statistic)
+
+
+@in_place
+@engines_of("duckdb", *SERVERS)
+def test_a_persons_follow_up_is_bounded_by_a_window_function(engine, rng):
+    rows = engine.storable(engines.followed_rows(engines.TIMED, rng, 300))
+    given = engines.followed_options(engines.TIMED)
+    there = engines.bounded_outcomes(engine.held(rows), engines.TIMED, **given)
+    assert there == engines.bounded_outcomes(rows, engines.TIMED, **given)
+
+
+@in_place
 @pytest.mark.slow
 def test_ten_million_rows_count_bit_by_bit(engine, rng):
     statistic = engines.STATISTICS["warped"]

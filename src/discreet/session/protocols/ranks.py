@@ -231,6 +231,7 @@ def _rank_site(current: SiteRound) -> RankSite:
     if not site.simulated:
         examples = examples.fitted()
     check_binary(examples)
+    plan.statistic.check_followed(examples)
     if examples.columns != 1 or examples.scores != plan.facts.scores:
         raise InputError(
             f"the plan ranks one column of scores of kind {plan.facts.scores.kind} in "
