@@ -19,16 +19,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import date
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from discreet.arrays import FloatVector
 from discreet.data.cells import number
 from discreet.errors import InputError
+
+if TYPE_CHECKING:  # arrays in memory need no Arrow
+    import pyarrow as pa
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 """What a header may have between two names, in the order in which they are tried."""
@@ -161,6 +162,9 @@ class FileFormat:
 
     def texts(self, column: pa.Array, *, score: bool = True) -> FloatVector:
         """Return every cell of a column of text as a number, as ``number`` does."""
+        import pyarrow as pa  # noqa: PLC0415 - a column is there, and so is Arrow
+        import pyarrow.compute as pc  # noqa: PLC0415
+
         try:
             text = pc.utf8_trim_whitespace(column.cast(pa.string()))
             values: FloatVector = (
@@ -177,6 +181,8 @@ class FileFormat:
 
     def _spelled(self, text: pa.Array, *, percent: bool) -> pa.Array:
         """Return texts as Arrow reads numbers."""
+        import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
         if percent:
             text = pc.replace_substring_regex(text, r"\s*%$", "")
         if self.thousands is not None:

@@ -83,7 +83,9 @@ class Drift:
         for name in self.measures:
             if name not in RATES and name not in METRICS:
                 near = did_you_mean(name, known)
-                raise InputError(f"there is no measure of this name{near}")
+                raise InputError(
+                    f"a watched measure is a row of METRICS or RATES{near}"
+                )
             if name in RATES and self.threshold is None:
                 raise InputError(f"{name} is read at a threshold: give one")
 

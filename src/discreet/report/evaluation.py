@@ -20,7 +20,6 @@ from discreet.estimate.fit import AnyFit, Estimator, Fit, ScalarFit
 from discreet.metrics.calibration import ReliabilityCurve
 from discreet.metrics.curve_points import Points, pr_points, roc_points
 from discreet.metrics.errors import Measured, measures, metric_influences
-from discreet.metrics.finding import FoundThreshold
 from discreet.metrics.table import DEFAULT_METRICS, METRICS
 from discreet.metrics.thresholds import AtThreshold, at_threshold, rate_influences
 from discreet.plan.plan import Plan
@@ -172,12 +171,13 @@ class Evaluation(Shown):
         """The plan's thresholds, and those that reach an aim."""
         return Thresholds(self.fit, self.plan)
 
-    def threshold(self, aim: str | None = None, /, **target: float) -> FoundThreshold:
-        """Find the threshold of one aim: ``threshold(recall=0.8)``, ``threshold("youden")``.
+    if not TYPE_CHECKING:  # a type checker still finds misspelled names
 
-        The same as ``thresholds.find``.
-        """
-        return self.thresholds.find(aim, **target)
+        def __getattr__(self, name: str) -> Thresholds:
+            """Let ``threshold(recall=0.8)`` be ``thresholds(recall=0.8)``."""
+            if name == "threshold":
+                return self.thresholds
+            raise AttributeError(f"an evaluation has no {name}")
 
     def influence(self, threshold: float | None = None) -> Mapping[str, float]:
         """Return by how much one malicious site can move each metric at most.

@@ -139,6 +139,8 @@ class Thresholds:
         wanted = Aim.of(aim, target)
         return find_threshold(_curved(self.fit, "threshold"), wanted)
 
+    __call__ = find
+
     def top(self, k: int) -> FoundThreshold:
         """Return the threshold above which the k highest scores lie.
 
