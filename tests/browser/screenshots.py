@@ -130,7 +130,9 @@ def main(folder: Path) -> None:
             tab = browser.open(pages[page], **pilot)
             seen = Image.open(BytesIO(tab.picture())).convert("RGB")
             seen = seen.crop((0, 0, seen.width, min(seen.height, most)))
-            small = seen.quantize(160, dither=Image.Dither.NONE)  # flat colours
+            small = seen.quantize(
+                128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+            )
             small.save(folder / f"{name}.png", optimize=True)
         browser.close()
 

@@ -219,7 +219,7 @@ def _forest_values(
     wide: bool = False,
     signed: bool = False,
 ) -> dict[str, Any]:
-    pieces = 4 if wide else 2
+    pieces = 4 if wide else 3
     drawn = interval_rows(rows, reference=reference, whole=whole, pieces=pieces)
     written = []
     for place, (row, svg) in enumerate(zip(rows, drawn.rows, strict=True)):
