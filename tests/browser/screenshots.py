@@ -24,6 +24,21 @@ from discreet.report.plan_page import plan_page
 from discreet.transport.comparison import compare
 from discreet.transport.simulation import run
 
+AGES = ["under 45", "45 to 64", "65 to 79", "80 and older"]
+SHOTS = {
+    "page-desktop": ("page", {"width": 1280}, 9999),
+    "page-dark": ("page", {"width": 1280, "dark": True}, 1800),
+    "page-phone": ("page", {"phone": True}, 4000),
+    "page-print": ("page", {"width": 800, "paper": True}, 9999),
+    "page-groups": ("groups", {"width": 1280}, 9999),
+    "page-groups-phone": ("groups", {"phone": True}, 4000),
+    "page-models": ("models", {"width": 1280}, 3600),
+    "page-sites": ("sites", {"width": 1280}, 1100),
+    "page-rare": ("rare", {"width": 1280}, 2450),
+    "page-plan": ("plan", {"width": 1100}, 9999),
+    "demo-page": ("demo", {"width": 1280}, 1750),
+}
+"""Each picture: which page, how it is looked at, and how many pixels it is high at most."""
 PLOTS = ("roc", "pr", "det", "det-log", "calibration")
 
 
@@ -33,18 +48,18 @@ def results():
     rng = np.random.default_rng(1)
     sites, pairs = [], []
     for name, each in zip(("north", "south", "east"), hospitals, strict=True):
-        old = rng.random(each.scores.size) < 0.4
-        rival = np.clip(each.scores + rng.normal(0, 0.2, each.scores.size), 0, 1)
-        groups = np.where(old, "65 and older", "younger")
-        sites.append(
-            discreet.Examples(each.scores, each.labels, groups=groups, name=name)
-        )
+        size = each.scores.size
+        rival = np.clip(each.scores + rng.normal(0, 0.2, size), 0, 1)
+        groups = rng.choice(AGES, size, p=[0.3, 0.35, 0.25, 0.1])
+        worse = np.clip(each.scores + rng.normal(0, 0.2, size), 0, 1)
+        scores = np.where(groups == AGES[-1], worse, each.scores)
+        sites.append(discreet.Examples(scores, each.labels, groups=groups, name=name))
         both = np.column_stack([each.scores, rival])
         pairs.append(discreet.Examples(both, each.labels, name=name))
     privacy = discreet.DistributedDP(1)
     facts = PublicFacts(20_000, 0.25)
     made = {}
-    for what, groups in (("page", None), ("groups", ["65 and older", "younger"])):
+    for what, groups in (("page", None), ("groups", AGES)):
         plan = recommend(
             facts,
             privacy,
@@ -54,6 +69,16 @@ def results():
             model=ModelRef("sepsis-demo"),
         )
         made[what] = run(plan, sites, entropy=Seeded(b"pictures"))
+    made["sites"] = discreet.evaluate(
+        [each.examples() for each in simulate_hospitals()],
+        examples=30_000,
+        prevalence=0.25,
+        heterogeneity=["auc", "log_oe"],
+        name="sepsis-demo",
+    )
+    made["rare"] = _rare()
+    every = [each.examples() for each in simulate_hospitals()]
+    made["demo"] = _seeded(every, PublicFacts(30_000, 0.25), "sepsis-demo")
     made["models"] = compare(
         pairs,
         privacy=privacy,
@@ -63,6 +88,22 @@ def results():
         entropy=Seeded(b"pictures"),
     )
     return made
+
+
+def _rare():
+    """A rare event under noise, which nobody named."""
+    rng = np.random.default_rng(11)
+    y = rng.random(30_000) < 0.008
+    scores = 1 / (1 + np.exp(-rng.normal(1.6 * y + np.log(0.008), 1)))
+    sites = [discreet.Examples(scores[k::4], y[k::4]) for k in range(4)]
+    return _seeded(sites, PublicFacts(30_000, 0.008))
+
+
+def _seeded(sites, facts, name=""):
+    privacy = discreet.DistributedDP(1)
+    cohort = privacy.cohort(len(sites))
+    plan = recommend(facts, privacy, cohort=cohort, model=ModelRef(name))
+    return run(plan, sites, entropy=Seeded(b"pictures"))
 
 
 def main(folder: Path) -> None:
@@ -85,19 +126,13 @@ def main(folder: Path) -> None:
         drawn = plan_page(plan, sites=5, auc=0.8, repetitions=8)
         pages["plan"].write_text(drawn, encoding="utf-8")
         browser = Browser(Path(work) / "profile")
-        looks = {
-            "page-desktop": ("page", {"width": 1100}),
-            "page-dark": ("page", {"width": 1100, "dark": True}),
-            "page-phone": ("page", {"phone": True}),
-            "page-print": ("page", {"width": 800, "paper": True}),
-            "page-groups": ("groups", {"width": 1100}),
-            "page-models": ("models", {"width": 1100}),
-            "page-plan": ("plan", {"width": 1100}),
-        }
-        for name, (page, pilot) in looks.items():
+        for name, (page, pilot, most) in SHOTS.items():
             tab = browser.open(pages[page], **pilot)
             seen = Image.open(BytesIO(tab.picture())).convert("RGB")
-            small = seen.quantize(200, dither=Image.Dither.NONE)  # flat colours
+            seen = seen.crop((0, 0, seen.width, min(seen.height, most)))
+            small = seen.quantize(
+                128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+            )
             small.save(folder / f"{name}.png", optimize=True)
         browser.close()
 

@@ -270,8 +270,9 @@ class Figures:
             value, low, high = np.array(ends).reshape(-1, 3).T
             known = np.isfinite(value + low + high)
             width = np.median(high[known] - low[known]) if known.any() else 0.1
-            middle = np.abs(value[known])
-            reach = 1.2 * max(float(np.max(middle, initial=0.0)), float(width), 0.005)
+            # Where almost nobody is above a threshold, differences grow without bound.
+            usual = np.quantile(np.abs(value[known]), 0.9) if known.any() else 0.0
+            reach = 1.3 * max(float(usual), float(width), 0.005)
             panels.append(
                 Panel(
                     SHORT[measure],

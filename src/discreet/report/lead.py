@@ -97,7 +97,11 @@ def _part_forests(sheet: Sheet) -> list[dict[str, Any]]:
     forest = result.forest or partial(_forest_of, result.parts)
     plots = [forest(name, at=at) for name, at in asked]
     signed = bool(result.named)  # differences of two models in each group
-    return [_forest(p, wide=k == 0, signed=signed) for k, p in enumerate(plots)]
+    said = result.verdict()
+    return [
+        _forest(plot, wide=k == 0, signed=signed, said=said)
+        for k, plot in enumerate(plots)
+    ]
 
 
 def _forest_of(
@@ -115,7 +119,9 @@ def _forest_of(
     return Forest(metric, tuple(rows), at=at)
 
 
-def _forest(forest: Forest, *, wide: bool, signed: bool) -> dict[str, Any]:
+def _forest(
+    forest: Forest, *, wide: bool, signed: bool, said: str = ""
+) -> dict[str, Any]:
     rows, whole = list(forest.rows), []
     reference = 0.0 if signed else None
     if forest.pooled is not None:
@@ -132,7 +138,7 @@ def _forest(forest: Forest, *, wide: bool, signed: bool) -> dict[str, Any]:
         rows,
         reference,
         whole=whole,
-        note=forest.note if wide else "",
+        note="" if forest.note in said or not wide else forest.note,
         wide=wide,
         signed=signed,
     )
@@ -213,7 +219,8 @@ def _forest_values(
     wide: bool = False,
     signed: bool = False,
 ) -> dict[str, Any]:
-    drawn = interval_rows(rows, reference=reference, whole=whole)
+    pieces = 4 if wide else 3
+    drawn = interval_rows(rows, reference=reference, whole=whole, pieces=pieces)
     written = []
     for place, (row, svg) in enumerate(zip(rows, drawn.rows, strict=True)):
         sign = "+" if signed else ""

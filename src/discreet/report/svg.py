@@ -31,6 +31,8 @@ SMALL: Final = 170
 _TOP, _BELOW, _RIGHT = 10, 40, 12
 _FAR: Final = 4.0
 """An interval so many times wider than usual is cut off, and has an arrow."""
+_THINNEST: Final = 0.03
+"""Of the axis: a thinner diamond could not be seen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +241,11 @@ class IntervalRows(NamedTuple):
 
 
 def interval_rows(
-    rows: Sequence[ForestRow], *, reference: float | None, whole: Sequence[int] = ()
+    rows: Sequence[ForestRow],
+    *,
+    reference: float | None,
+    whole: Sequence[int] = (),
+    pieces: int = 4,
 ) -> IntervalRows:
     """Draw the intervals of a forest plot's rows over one axis.
 
@@ -247,9 +253,10 @@ def interval_rows(
         rows: one of them per row of the table; NaN is left empty.
         reference: where the dashed line stands; the axis holds it.
         whole: the places of rows about all examples, drawn as diamonds.
+        pieces: into about how many the axis is cut.
     """
     low, high = _span(rows, reference)
-    marks = _ticks(low, high, 4)
+    marks = _ticks(low, high, pieces)
 
     def at(value: float) -> str:
         return f"{100 * min(max((value - low) / (high - low), 0.0), 1.0):.2f}%"
@@ -303,10 +310,13 @@ def _interval(
     if math.isnan(row.low + row.high):
         return ""
     if diamond:
-        width = max(100 * (row.high - row.low) / (span[1] - span[0]), 0.5)
-        across = 100 * (row.estimate - row.low) / max(row.high - row.low, 1e-12)
+        least = _THINNEST * (span[1] - span[0])
+        short = max(least - (row.high - row.low), 0.0) / 2
+        start, length = row.low - short, row.high - row.low + 2 * short
+        width = 100 * length / (span[1] - span[0])
+        across = 100 * (row.estimate - start) / length
         return (
-            f'<svg x="{at(row.low)}" y="6" width="{width:.2f}%" height="18" '
+            f'<svg x="{at(start)}" y="6" width="{width:.2f}%" height="18" '
             'viewBox="0 0 100 18" preserveAspectRatio="none">'
             f'<path class="diamond" d="M0 9L{across:.2f} 0L100 9L{across:.2f} 18z"/></svg>'
         )

@@ -224,6 +224,36 @@ def test_the_demo_is_right_against_scikit_learn(tmp_path):
         roc_auc_score(y, s), abs=6 * found["noise_sd"] + 2e-4
     )
     assert (tmp_path / "roc.png").stat().st_size > 10_000
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f'<div class="big">{found["value"]:.3f}</div>' in page
+    assert "<h1>sepsis-demo</h1>" in page
+    assert run.stdout.endswith(f"{tmp_path / 'report.html'}\n")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "platform", "opens"),
+    [
+        (True, {"DISPLAY": ":0"}, "linux", True),
+        (True, {"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
+        (True, {}, "darwin", True),
+        (True, {}, "linux", False),
+        (False, {"DISPLAY": ":0"}, "linux", False),
+        (True, {"DISPLAY": ":0", "CI": "true"}, "linux", False),
+        (True, {"DISPLAY": ":0", "SSH_CONNECTION": "a b"}, "linux", False),
+    ],
+)
+def test_the_demo_opens_its_page_only_before_a_screen(
+    terminal, environment, platform, opens, monkeypatch
+):
+    from discreet.cli import demo
+
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "CI", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(demo.sys, "platform", platform)
+    monkeypatch.setattr(demo.sys.stdout, "isatty", lambda: terminal, raising=False)
+    assert demo.has_screen() is opens
 
 
 def test_the_old_command_of_the_papers_says_what_replaced_it():

@@ -104,7 +104,9 @@ def test_text_json_and_page_say_it(result, tmp_path):
     assert low < found["effects"]["auc"]["mean"] < high
     assert found["within_site"]["by_pairs"]["value"] < result.auc.value
     result.save(tmp_path / "report.html")
-    assert "What a new site can expect" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert f"A new site can expect {low:.2f} to {high:.2f}." in page
+    assert f"<span>{low:.3f} to {high:.3f}</span>" in page
 
 
 def test_a_site_without_an_effect_of_its_own_stays_out_of_exact_sums(sites):
