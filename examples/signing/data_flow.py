@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - read alone
 """Draw which messages a site of the example exchanges, how large each is, who reads it.
 
 Run in a clone: `python examples/signing/data_flow.py docs/signing`. It carries out one
@@ -83,7 +84,7 @@ def measured() -> tuple[Plan, list[Step]]:
 
         def site(name: str) -> Site:
             return Site(
-                lambda agreed: made_up(agreed),
+                lambda agreed: made_up(agreed),  # noqa: PLW0108 - looked up anew
                 policy,
                 Ledger(Path(folder) / f"{name}.sqlite"),
                 SYSTEM,
@@ -133,12 +134,16 @@ def drawing(plan: Plan, steps: list[Step]) -> str:
     top, gap = 118, 66
     height = top + gap * len(steps) + 92
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 {height}" '
-        'font-family="DejaVu Sans, Arial, sans-serif" font-size="13">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 {height}" '
+            'font-family="DejaVu Sans, Arial, sans-serif" font-size="13">'
+        ),
         f'<rect width="1000" height="{height}" fill="#fff"/>',
-        '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" '
-        'markerHeight="9" orient="auto"><path d="M0 0L8 4L0 8z" fill="#1c4e80"/>'
-        "</marker></defs>",
+        (
+            '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" '
+            'markerHeight="9" orient="auto"><path d="M0 0L8 4L0 8z" fill="#1c4e80"/>'
+            "</marker></defs>"
+        ),
     ]
 
     def text(x: float, y: float, words: str, more: str = "") -> None:
