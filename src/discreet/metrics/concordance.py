@@ -77,22 +77,20 @@ class Pairs:
         weights = np.ones((len(table.events), h))
         if weighted:
             weights = table.survival.case_weights[:, :h]
-        own = table.events[:, table.cause]
-        others = np.delete(table.events, table.cause, axis=1).sum(1)
-        leaving = own + table.censored
-        after = np.cumsum(leaving[..., ::-1], axis=2)[..., ::-1] - leaving
-        after = after + (table.beyond + others.sum(2))[..., None]
 
         def sums(part: FloatArray) -> FloatArray:
-            return np.einsum("gbk,gk->bk", part[..., :h], weights)
+            found: FloatArray = np.einsum("gbk,gk->bk", part, weights)
+            return found
 
-        return cls(table, h, weights, sums(own), sums(table.censored), sums(after))
+        return cls(table, h, weights, *map(sums, cls.by_stratum(table, h)))
 
     @cached_property
     def tied(self) -> float:
         """Pairs of two events of one interval."""
         e = self.events.sum(0)
-        counted = self.table.events[:, self.table.cause, :, : self.intervals].sum((0, 1))
+        counted = self.table.events[:, self.table.cause, :, : self.intervals].sum(
+            (0, 1)
+        )
         alone = np.divide(e**2, counted, out=np.zeros_like(e), where=counted > 0)
         return float(np.maximum(e**2 - alone, 0.0).sum() / 2)
 
@@ -157,7 +155,9 @@ class Pairs:
         return found.plus(table.of_margins(table.survival.through_weights(on_w)))
 
     @staticmethod
-    def by_stratum(table: FollowUp, h: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def by_stratum(
+        table: FollowUp, h: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return events, censorings and later ones without weights."""
         own = table.events[:, table.cause]
         others = np.delete(table.events, table.cause, axis=1).sum(1)
@@ -169,8 +169,9 @@ class Pairs:
     @cached_property
     def pooled(self) -> tuple[FloatVector, FloatVector]:
         """The shares of each interval's later ones and events in the pooled pairs."""
-        e, l = self.events.sum(0), self.later.sum(0)
-        return l * e.sum() / self.after, e * self.table.total / self.after
+        events, later = self.events.sum(0), self.later.sum(0)
+        share = later * events.sum() / self.after
+        return share, events * self.table.total / self.after
 
     @cached_property
     def histogram(self) -> NoisyHistogram:
@@ -242,13 +243,19 @@ class Pairs:
         one = float((e * self.censored.sum(0) * hazard).sum())
         won, pairs = _first(events, events, relative), 0.0
         gain = two * won
-        won, pairs = _first(events, others, relative), _mean_gap(events, others, relative)
+        won, pairs = (
+            _first(events, others, relative),
+            _mean_gap(events, others, relative),
+        )
         gain += one * (won - self.value * pairs)
         return gain / 12 / self.total
 
     def noise_slopes(self) -> tuple[TableSlopes, Slopes]:
         """Return slopes in the released cells, and those in the fitted classes."""
-        n, p = (np.maximum(v, 0.0) for v in (self.histogram.negatives, self.histogram.positives))
+        n, p = (
+            np.maximum(v, 0.0)
+            for v in (self.histogram.negatives, self.histogram.positives)
+        )
         released = auc_slopes(n, p)
         fitted = METRICS["auc"].measure.slopes(self.fit.damped)
         followed = self.fit.followed(fitted)
@@ -284,7 +291,9 @@ def _mean_gap(first: FloatVector, second: FloatVector, relative: FloatVector) ->
     return float(first @ relative - second @ relative)
 
 
-def concordance(table: FollowUp, time: float | None = None, *, weighted: bool) -> Estimate:
+def concordance(
+    table: FollowUp, time: float | None = None, *, weighted: bool
+) -> Estimate:
     """Return Harrell's concordance, or Uno's with weights, up to a horizon."""
     if table.refusal is not None:
         return Estimate.undefined(table.refusal)
@@ -296,7 +305,8 @@ def concordance(table: FollowUp, time: float | None = None, *, weighted: bool) -
     pairs = Pairs.of(table, h, weighted=weighted)
     if not (pairs.after > 0 and pairs.fit.refusal is None):
         return Estimate.undefined(
-            pairs.fit.refusal or "no event is followed by anybody who was followed longer"
+            pairs.fit.refusal
+            or "no event is followed by anybody who was followed longer"
         )
     inside = measure(METRICS["auc"], pairs.fit)
     n, p = pairs.histogram.negatives, pairs.histogram.positives

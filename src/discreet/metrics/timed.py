@@ -205,7 +205,9 @@ class FollowUp:
         """The three blocks of counts."""
         return self.events, self.censored, self.beyond
 
-    def of_margins(self, slopes: Margins, shares: FloatVector | None = None) -> TableSlopes:
+    def of_margins(
+        self, slopes: Margins, shares: FloatVector | None = None
+    ) -> TableSlopes:
         """Turn slopes in the margins into slopes in the cells."""
         share = np.ones(len(self.edges)) if shares is None else shares
         return TableSlopes(
@@ -257,13 +259,12 @@ class Margins:
         """Return the nearest counts that are none below 0, each stratum's total kept."""
         strata, causes, intervals = self.events.shape
         flat = np.concatenate(
-            [self.events.reshape(strata, -1), self.censored, self.beyond[:, None]], axis=1
+            [self.events.reshape(strata, -1), self.censored, self.beyond[:, None]],
+            axis=1,
         )
         kept = np.stack([on_simplex(row) for row in flat])
         events, rest = kept[:, : causes * intervals], kept[:, causes * intervals :]
-        return Margins(
-            events.reshape(self.events.shape), rest[:, :-1], rest[:, -1]
-        )
+        return Margins(events.reshape(self.events.shape), rest[:, :-1], rest[:, -1])
 
     @property
     def totals(self) -> Any:
@@ -284,8 +285,9 @@ def on_simplex(counts: FloatVector) -> FloatVector:
         return counts
     falling = np.sort(counts)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, counts.size + 1)
-    shift = excess[np.flatnonzero(falling > excess)[-1]]
-    return np.maximum(counts - shift, 0.0)
+    shift = float(excess[np.flatnonzero(falling > excess)[-1]])
+    kept: FloatVector = np.maximum(counts - shift, 0.0)
+    return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,7 +423,9 @@ def _rise(counts: Any, widths: FloatVector) -> Any:
     density = counts / widths
     later = np.append(np.arange(1, widths.size), widths.size - 1)
     earlier = np.append(0, np.arange(widths.size - 1))
-    slope = (density[:, later] - density[:, earlier]) / (middle[later] - middle[earlier])
+    slope = (density[:, later] - density[:, earlier]) / (
+        middle[later] - middle[earlier]
+    )
     rise = slope * widths**2
     steep = np.abs(np.real(rise)) > _STEEPEST * np.real(counts)
     return np.where(steep, np.sign(np.real(rise)) * _STEEPEST * counts, rise)
@@ -460,7 +464,8 @@ class WeightedNoise:
         """Draw simulated noise: sums of several cells are near normal."""
         bins = at.size // 2
         sd = np.sqrt(np.repeat([self.negatives, self.positives], bins))
-        return rng.standard_normal((size, at.size)) * sd
+        drawn: FloatArray = rng.standard_normal((size, at.size)) * sd
+        return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -514,7 +519,7 @@ class AtHorizon:
         table, h = self.table, self.h
         noise: NoiseDistribution = NoNoise()
         if not table.exact:
-            strata, causes, _, intervals = table.events.shape
+            _, causes, _, intervals = table.events.shape
             squares = float((self.case_weights**2).sum())
             late = (causes + 1) * (intervals - h) + 1
             on_n = late * float((self.control_weights**2).sum())
@@ -549,7 +554,9 @@ class AtHorizon:
     def _direct(self, slopes: Slopes) -> FloatArray:
         """Return what an event up to the horizon changes by its own weight."""
         w, causes = self.case_weights, self.table.events.shape[1]
-        on_other = np.zeros_like(slopes.negatives) if self.event_free else slopes.negatives
+        on_other = (
+            np.zeros_like(slopes.negatives) if self.event_free else slopes.negatives
+        )
         own = np.stack([on_other] * causes)
         own[self.table.cause] = slopes.positives
         return own[None, :, :, None] * w[:, None, None, :]
@@ -579,8 +586,14 @@ class AtHorizon:
         finer = of(fine)
         for k, (whole, piece) in enumerate(
             (
-                ((cells.negatives, slopes.negatives), (fine.negatives, finer.negatives)),
-                ((cells.positives, slopes.positives), (fine.positives, finer.positives)),
+                (
+                    (cells.negatives, slopes.negatives),
+                    (fine.negatives, finer.negatives),
+                ),
+                (
+                    (cells.positives, slopes.positives),
+                    (fine.positives, finer.positives),
+                ),
             )
         ):
             weight = (self.controls, self.cases)[k].sum() / max(self.seen[1 - k], 1.0)

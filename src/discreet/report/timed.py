@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -382,7 +383,7 @@ _MOST_BELOW: Final = 0.99
 def _group_names(ends: Sequence[float]) -> list[str]:
     if not ends:
         return ["everybody"]
-    middle = [f"{a:.3g} to {b:.3g}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    middle = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(ends)]
     return [f"below {ends[0]:.3g}", *middle, f"{ends[-1]:.3g} or more"]
 
 
@@ -402,7 +403,6 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
     parts: Mapping[str, TimedEvaluation]
     claim: Claim
     kind: Several = "groups"
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> TimedEvaluation:
         return self.parts[name]
@@ -473,9 +473,7 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         if any(math.isnan(e.value) for e in both):
             return Estimate.undefined("one of the two is undefined")
         reals = Interval(-math.inf, math.inf)
-        caution = (
-            "each model's table was released alone: the error is the most that it can be"
-        )
+        caution = "each model's table was released alone: the error is the most that it can be"
         found = weighted_sum(both, [1.0, -1.0], support=reals)
         return replace(found, caution=caution)
 
@@ -492,7 +490,9 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         if self.kind == "horizons":
             rows["integrated Brier score"] = self.integrated_brier
         if self.kind == "models":
-            rows["AUC, first less second"] = self.difference("auc", max(self.first.horizons))
+            rows["AUC, first less second"] = self.difference(
+                "auc", max(self.first.horizons)
+            )
         return rows
 
     def to_text(self, *, wide: bool = False) -> str:

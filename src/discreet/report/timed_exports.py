@@ -61,7 +61,7 @@ class TimedExports:
         first = self.first
         if self.whole is None and first.source.part:
             return None
-        names = ()
+        names: tuple[str, ...] = ()
         if self.whole is not None and self.whole.kind == "models":
             names = tuple(self.parts)
         record = record_from(
@@ -92,7 +92,10 @@ class TimedExports:
         curves and the numbers at risk, from which counts follow.
         """
         released = self._release(made or Made(), sign, receipts) if record else None
-        values = {**self.values(curves=self._curves(record=record)), "release": released}
+        values = {
+            **self.values(curves=self._curves(record=record)),
+            "release": released,
+        }
         return values if released else {**values, "unverifiable": UNVERIFIABLE}
 
     def values(self, *, curves: bool = True) -> dict[str, Any]:
@@ -146,12 +149,18 @@ class TimedExports:
         (where / "plp").mkdir(parents=True, exist_ok=True)
         parts = self.parts.items()
         tables = {
-            "measures.csv": [{"part": n, **row} for n, p in parts for row in _measures(p)],
-            "survival.csv": [{"part": n, **row} for n, p in parts for row in _survival(p)],
+            "measures.csv": [
+                {"part": n, **row} for n, p in parts for row in _measures(p)
+            ],
+            "survival.csv": [
+                {"part": n, **row} for n, p in parts for row in _survival(p)
+            ],
             "calibration.csv": [
                 {"part": n, **row} for n, p in parts for row in _calibration(p)
             ],
-            "decision.csv": [{"part": n, **row} for n, p in parts for row in _decision(p)],
+            "decision.csv": [
+                {"part": n, **row} for n, p in parts for row in _decision(p)
+            ],
             "plp/evaluationStatistics.csv": [
                 row for n, p in parts for row in _statistics(n, p, min_cell_count)
             ],
@@ -283,7 +292,9 @@ def _decision(part: TimedEvaluation) -> Iterator[dict[str, Any]]:
 # -- OHDSI's PatientLevelPrediction --------------------------------------------------
 
 
-def _statistics(name: str, part: TimedEvaluation, least: int) -> Iterator[dict[str, Any]]:
+def _statistics(
+    name: str, part: TimedEvaluation, least: int
+) -> Iterator[dict[str, Any]]:
     """Return the survival statistics of one part by their names."""
     margins = part.table.margins()
     events = float(margins.events[:, part.table.cause].sum())

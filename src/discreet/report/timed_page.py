@@ -93,7 +93,9 @@ def render(
             if curves
         ],
         tables=[
-            table for name, part in result.parts.items() for table in _tables(part, name)
+            table
+            for name, part in result.parts.items()
+            for table in _tables(part, name)
         ],
         notes=[(n, note) for n, p in result.parts.items() for note in p.notes],
         refusals=[
@@ -139,23 +141,23 @@ def _question(result: TimedEvaluation) -> str:
 def _headlines(result: TimedEvaluation) -> list[tuple[str, Estimate, str]]:
     time = result.predicts or max(result.horizons)
     auc, risk = result.auc(time), result.observed_risk(time)
+    of_two = (
+        "Of two people of whom one has the event by then, the model gives that one the "
+        f"higher score {_percent(auc)} of the time; chance is 50%."
+    )
+    earlier = (
+        "Of two people, the one with the earlier event has the higher score "
+        f"{_percent(result.concordance)} of the time (Harrell)."
+    )
     shown = [
-        (
-            f"AUC by {time:g}",
-            auc,
-            "Of two people of whom one has the event by then, the model gives that one the "
-            f"higher score {_percent(auc)} of the time; chance is 50%.",
-        ),
-        (
-            "Concordance",
-            result.concordance,
-            "Of two people, the one with the earlier event has the higher score "
-            f"{_percent(result.concordance)} of the time (Harrell).",
-        ),
+        (f"AUC by {time:g}", auc, of_two),
+        ("Concordance", result.concordance, earlier),
     ]
     ratio = result.measure("observed_expected", time)
     if math.isnan(ratio.value):
-        words = f"The share of people with the event by {time:g}, censoring allowed for."
+        words = (
+            f"The share of people with the event by {time:g}, censoring allowed for."
+        )
         return [*shown, (f"Risk by {time:g}", risk, words)]
     predicted = risk.value / ratio.value
     words = (
@@ -237,9 +239,7 @@ def _figures(result: TimedEvaluation, time: float, name: str) -> list[dict[str, 
 
 def _tables(part: TimedEvaluation, name: str) -> list[dict[str, Any]]:
     before = f"{name}, " if name else ""
-    tables = [
-        _estimate_table(part.rows(t), f"{before}by {t:g}") for t in part.horizons
-    ]
+    tables = [_estimate_table(part.rows(t), f"{before}by {t:g}") for t in part.horizons]
     return [*tables, _estimate_table(part.overall(), f"{before}over all times")]
 
 
@@ -258,9 +258,7 @@ def survival_svg(curves: Sequence[SurvivalCurve], name: str) -> str:
     height = _ROW * (len(curves) + 1) + 6
     marks, rows = _marks(curves), []
     bottom = 350
-    rows.append(
-        f'<text class="axis" x="4" y="{bottom + 14}">at risk</text>'
-    )
+    rows.append(f'<text class="axis" x="4" y="{bottom + 14}">at risk</text>')
     for k, curve in enumerate(curves):
         down = bottom + 14 + _ROW * (k + 1)
         rows.append(f'<circle class="dot c{k}" cx="12" cy="{down - 4}" r="4"/>')
@@ -288,9 +286,7 @@ def _marks(curves: Sequence[SurvivalCurve]) -> list[float]:
 
 def _survival_frame(curves: Sequence[SurvivalCurve], name: str) -> Frame:
     last = max(float(c.times[-1]) for c in curves)
-    strokes = [
-        Stroke(c.times, c.low, k, upper=c.high) for k, c in enumerate(curves)
-    ]
+    strokes = [Stroke(c.times, c.low, k, upper=c.high) for k, c in enumerate(curves)]
     strokes += [Stroke(c.times, c.survival, k) for k, c in enumerate(curves)]
     lowest = min(float(c.low.min()) for c in curves)
     least = max(0.0, math.floor(lowest * 5 - 0.2) / 5)
@@ -449,7 +445,9 @@ def _draw_survival(
 ) -> None:
     for k, curve in enumerate(curves):
         color = PALETTE[k % len(PALETTE)]
-        axes.fill_between(curve.times, curve.low, curve.high, color=color, alpha=0.15, lw=0)
+        axes.fill_between(
+            curve.times, curve.low, curve.high, color=color, alpha=0.15, lw=0
+        )
         axes.plot(curve.times, curve.survival, color=color, lw=1.8, label=curve.name)
     axes.set(xlabel="time", ylabel="without the event", ylim=(None, 1.005))
     if not numbers:
@@ -496,7 +494,9 @@ def _draw_calibration(axes: Axes, result: TimedEvaluation, time: float) -> None:
     reach = np.maximum(np.vstack([curve.risk - low, high - curve.risk]), 0.0)
     top = float(np.nanmax([*high, *curve.predicted]))
     axes.plot([0, top], [0, top], color="0.6", lw=0.9, ls=":", label="as predicted")
-    axes.errorbar(curve.predicted, curve.risk, yerr=reach, color=PALETTE[0], fmt="o", ms=4)
+    axes.errorbar(
+        curve.predicted, curve.risk, yerr=reach, color=PALETTE[0], fmt="o", ms=4
+    )
     axes.set(xlabel="predicted risk", ylabel="observed risk")
 
 
@@ -506,7 +506,9 @@ def _draw_decision(axes: Axes, result: TimedEvaluation, time: float) -> None:
     x = curve.thresholds
     axes.fill_between(x, low, high, color=PALETTE[0], alpha=0.15, lw=0)
     axes.plot(x, value, color=PALETTE[0], lw=1.8, label="the model")
-    axes.plot(x, _columns(curve.everybody)[0], color=PALETTE[1], lw=1.2, label="everybody")
+    axes.plot(
+        x, _columns(curve.everybody)[0], color=PALETTE[1], lw=1.2, label="everybody"
+    )
     axes.axhline(0.0, color="0.4", lw=0.9, label="nobody")
     bottom = -0.2 * float(np.nanmax([*high, 0.01]))
     axes.set(xlabel="threshold probability", ylabel="net benefit", ylim=(bottom, None))
