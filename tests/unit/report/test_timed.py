@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import json
 import math
+import re
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
@@ -164,6 +168,16 @@ def test_the_page_is_the_same_bytes_and_has_every_time_of_the_slider(result, tmp
     assert "Calibration by 365" in page
     result.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 20_000
+
+
+def test_the_page_allows_its_own_style_and_script_alone(result):
+    page = result.exports.html(Made("2026-01-01"))
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    for text in (style, script):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert escape(digest) in page
+    assert "style=" not in page.split("</style>")[1]
 
 
 def test_survival_of_risk_groups_can_be_cut_by_number_or_by_score(result):
