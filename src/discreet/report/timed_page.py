@@ -123,11 +123,11 @@ def _page_parts() -> dict[str, str]:
     """Return style, script and policy; the style also colours a third group of scores."""
     parts = page_parts("timed.js")
     style = parts["style"] + _THIRD_GROUP
-    digests = [
+    old, new = (
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         for text in (parts["style"], style)
-    ]
-    return {**parts, "style": style, "policy": parts["policy"].replace(*digests)}
+    )
+    return {**parts, "style": style, "policy": parts["policy"].replace(old, new)}
 
 
 def _sites(result: TimedEvaluation) -> str:
