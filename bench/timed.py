@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,16 +19,25 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import roc_auc_score
+from sksurv import datasets, metrics  # type: ignore[import-untyped]
+from sksurv.linear_model import CoxPHSurvivalAnalysis  # type: ignore[import-untyped]
+from sksurv.nonparametric import (  # type: ignore[import-untyped]
+    kaplan_meier_estimator,
+)
+from sksurv.preprocessing import OneHotEncoder  # type: ignore[import-untyped]
+from sksurv.util import Surv  # type: ignore[import-untyped]
 
 from discreet.arrays import FloatVector
 from discreet.data.edges import EdgeRule, Edges, Warped
 from discreet.estimate.estimate import Estimate
 from discreet.metrics.timed import FollowUp
 from discreet.metrics.timed_table import TIMED, net_benefit
-from discreet.plan.bins import bins_for, spread_over
-from discreet.plan.cohort import PublicFacts
 from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
+from discreet.plan.bins import bins_for, spread_over
+from discreet.plan.cohort import PublicFacts
 from discreet.statistic.observed import NoiseDistribution
 from discreet.statistic.timed import TimedCounts
 
@@ -74,7 +82,9 @@ def tabulate(
     block = bins * intervals
     cell = edges.bins_of(rows.score).astype(np.intp)
     inside = (rows.event > 0) * block + cell * intervals + k
-    flat = np.bincount(np.where(past, 2 * block + cell, inside), minlength=2 * block + bins)
+    flat = np.bincount(
+        np.where(past, 2 * block + cell, inside), minlength=2 * block + bins
+    )
     counts = flat.astype(np.float64)
     if noise is not None and rng is not None:
         counts = counts + noise.sample(counts, 1, rng)[0]
@@ -148,12 +158,6 @@ def real_rows(name: str) -> tuple[Rows, float]:
 
     The risk is by the 60% quantile of the training half's event times.
     """
-    from sklearn.impute import SimpleImputer
-    from sksurv import datasets
-    from sksurv.linear_model import CoxPHSurvivalAnalysis
-    from sksurv.preprocessing import OneHotEncoder
-    from sksurv.util import Surv
-
     load = getattr(datasets, f"load_{name}")
     features, outcome = load()
     if name == "flchain":
@@ -200,8 +204,6 @@ def measured(counts: TimedCounts, population: Population) -> dict[str, Estimate]
 
 def truth(population: Population, censoring: float) -> dict[str, float]:
     """Return the population's values: without censoring by definition, C by a fine table."""
-    from sklearn.metrics import roc_auc_score
-
     rng = np.random.default_rng(99)
     size = 2_000_000
     rows = population.draw(size, rng)
@@ -228,7 +230,10 @@ def coverage(repetitions: int, only: str | None) -> list[dict[str, Any]]:
     for population in populations():
         if only and only not in population.name:
             continue
-        for censoring, mean in (("light", population.light), ("heavy", population.heavy)):
+        for censoring, mean in (
+            ("light", population.light),
+            ("heavy", population.heavy),
+        ):
             values = truth(population, mean)
             for n in SIZES:
                 for noisy in (False, True):
@@ -292,6 +297,173 @@ def _row(cell: dict[str, Any]) -> str:
     return f"{head}  {shown}"
 
 
+# -- accuracy -----------------------------------------------------------------------------
+
+
+def on_rows(rows: Rows, horizon: float, threshold: float) -> dict[str, float]:
+    """Return what scikit-survival says of the rows themselves."""
+    event = rows.event > 0
+    y = Surv.from_arrays(event, rows.time)
+    within = np.where(rows.time > horizon, horizon + 1e-6, rows.time)
+    known = event & (rows.time <= horizon)
+
+    def risk(of: Any) -> float:
+        times, alive = kaplan_meier_estimator(event[of], rows.time[of])
+        return 1 - float(alive[np.searchsorted(times, horizon, side="right") - 1])
+
+    above = rows.score >= threshold
+    inside = risk(above)
+    harm = (1 - inside) * threshold / (1 - threshold)
+    alive = (1 - rows.score)[:, None]
+    return {
+        "auc": float(metrics.cumulative_dynamic_auc(y, y, rows.score, [horizon])[0][0]),
+        "brier": float(metrics.brier_score(y, y, alive, [horizon])[1][0]),
+        "concordance": float(
+            metrics.concordance_index_censored(known, within, rows.score)[0]
+        ),
+        "uno": float(metrics.concordance_index_ipcw(y, y, rows.score, tau=horizon)[0]),
+        "observed_risk": risk(slice(None)),
+        "net_benefit": float(above.mean()) * (inside - harm),
+    }
+
+
+def accuracy() -> list[dict[str, Any]]:
+    """Print every measure beside scikit-survival's on the rows."""
+    found = []
+    for name in ("flchain", "gbsg2", "whas500", "veterans_lung_cancer"):
+        rows, horizon = real_rows(name)
+        threshold = round(float(np.median(rows.score)), 1) or 0.1
+        exact = on_rows(rows, horizon, threshold)
+        print(f"{name}, {len(rows):,} rows, by {horizon:g}, threshold {threshold:g}")
+        print("  rows           ", _values(exact))
+        chosen, least = table_of(
+            len(rows), round(exact["observed_risk"], 2), noisy=False
+        )
+        for title, rule, intervals in (
+            ("default", chosen, least),
+            ("", Warped(64, 1.5), 12),
+            ("", Warped(256, 1.5), 24),
+        ):
+            edges = Edges.realise(rule, thresholds=[threshold])
+            counts = tabulate(rows, edges, cuts_for(horizon, intervals))
+            table = FollowUp.of(counts)
+            values = {n: TIMED[n].measure(table, horizon).value for n in MEASURES}
+            values["net_benefit"] = net_benefit(table, horizon, threshold).value
+            off = {n: values[n] - exact[n] for n in exact}
+            size = f"{len(edges)} x {intervals}"
+            print(f"  {size:>8} {title:<7}", _values(off, signed=True))
+            row = {"data": name, "rows": len(rows), "table": size, "title": title}
+            found.append(row | {"exact": exact, "off": off})
+    found += _beside_lifelines()
+    return found
+
+
+def _beside_lifelines() -> list[dict[str, Any]]:
+    """Print the concordance and risks beside lifelines' recorded figures."""
+    recorded, found = json.loads(VECTORS.read_text()), []
+    print(f"beside lifelines {recorded.pop('lifelines')}")
+    for name, data in recorded.items():
+        rows = Rows(*(np.array(data[key]) for key in ("score", "time", "event")))
+        horizon, threshold = data["horizon"], data["threshold"]
+        theirs = data["lifelines"]
+        share = float((rows.score >= threshold).mean())
+        odds = threshold / (1 - threshold)
+        above = theirs["risk_above"]
+        exact = {
+            "concordance": theirs["concordance"],
+            "observed_risk": theirs["observed_risk"],
+            "net_benefit": share * (above - (1 - above) * odds),
+        }
+        chosen, least = table_of(
+            len(rows), round(exact["observed_risk"], 2), noisy=False
+        )
+        for title, rule, intervals in (
+            ("default", chosen, least),
+            ("", Warped(64, 1.5), 12),
+        ):
+            edges = Edges.realise(rule, thresholds=[threshold])
+            table = FollowUp.of(tabulate(rows, edges, cuts_for(horizon, intervals)))
+            values = {
+                n: TIMED[n].measure(table, horizon).value for n in list(exact)[:2]
+            }
+            values["net_benefit"] = net_benefit(table, horizon, threshold).value
+            off = {n: values[n] - exact[n] for n in exact}
+            size = f"{len(edges)} x {intervals}"
+            print(f"  {name:<6} {len(rows):>4} {size:>8} {title:<7}", _values(exact))
+            print(" " * 29, _values(off, signed=True))
+            row = {"data": f"{name} (lifelines)", "rows": len(rows), "table": size}
+            found.append(row | {"title": title, "exact": exact, "off": off})
+    return found
+
+
+def _values(values: dict[str, float], *, signed: bool = False) -> str:
+    form = "{} {:+.5f}" if signed else "{} {:.5f}"
+    return "  ".join(form.format(name, value) for name, value in values.items())
+
+
+# -- what averages lose -------------------------------------------------------------------
+
+
+def federated(repetitions: int = 50) -> list[dict[str, Any]]:
+    """Print the errors of averaged local figures beside those of one table."""
+    rows, horizon = real_rows("flchain")
+    pooled = on_rows(rows, horizon, 0.2)
+    found = []
+    for title, mixed in (("sites alike", 1.0), ("sites that differ", 0.0)):
+        errors: dict[str, list[float]] = {}
+        for seed in range(repetitions):
+            for name, off in _one_split(rows, horizon, pooled, mixed, seed).items():
+                errors.setdefault(name, []).append(off)
+        shown = {n: float(np.sqrt(np.mean(np.square(e)))) for n, e in errors.items()}
+        print(title, _values(shown))
+        found.append({"sites": title, **shown})
+    return found
+
+
+def _one_split(
+    rows: Rows, horizon: float, pooled: dict[str, float], mixed: float, seed: int
+) -> dict[str, float]:
+    """Cut rows into five sites, alike or by risk, of 10% to 40% of all."""
+    rng = np.random.default_rng(seed)
+    rank = rows.score.argsort().argsort() / len(rows)
+    key = rng.random(len(rows)) if mixed else rank + 0.4 * rng.random(len(rows))
+    ends = (np.cumsum([0.4, 0.2, 0.15, 0.15]) * len(rows)).astype(int)
+    sites = [rows.take(part) for part in np.split(key.argsort(), ends)]
+    local = [on_rows(site, horizon, 0.0) for site in sites]
+    off = {
+        f"averaged {name}": float(np.mean([each[name] for each in local]))
+        - pooled[name]
+        for name in ("concordance", "observed_risk")
+    }
+    sizes = [len(site) for site in sites]
+    weighted = float(np.average([each["concordance"] for each in local], weights=sizes))
+    off["concordance averaged by size"] = weighted - pooled["concordance"]
+    for title, noise in (("exact", None), ("epsilon 1", LaplaceNoise(1.0))):
+        rule, k = table_of(len(rows), 0.16, noisy=noise is not None)
+        edges, cuts = Edges.realise(rule, thresholds=[0.2]), cuts_for(horizon, k)
+        tables = [tabulate(site, edges, cuts) for site in sites]
+        total = replace(
+            tables[0],
+            events=np.sum([t.events for t in tables], axis=0),
+            censored=np.sum([t.censored for t in tables], axis=0),
+            beyond=np.sum([t.beyond for t in tables], axis=0),
+        )
+        if noise is not None:
+            parts = {
+                part: getattr(total, part)
+                + noise.sample(getattr(total, part).ravel(), 1, rng)[0].reshape(
+                    getattr(total, part).shape
+                )
+                for part in ("events", "censored", "beyond")
+            }
+            total = replace(total, **parts, noise=noise)
+        table = FollowUp.of(total)
+        for name in ("concordance", "observed_risk"):
+            value = TIMED[name].measure(table, horizon).value
+            off[f"one table, {title}: {name}"] = value - pooled[name]
+    return off
+
+
 def main() -> None:
     """Print the tables asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -300,11 +472,17 @@ def main() -> None:
     parser.add_argument("--only", help="one population")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     options = parser.parse_args()
-    if options.what == "coverage":
-        found: Any = coverage(options.repetitions, options.only)
+    found: list[dict[str, Any]]
+    match options.what:
+        case "coverage":
+            found = coverage(options.repetitions, options.only)
+        case "accuracy":
+            found = accuracy()
+        case _:
+            found = federated()
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -77,16 +77,12 @@ class Pairs:
         weights = np.ones((len(table.events), h))
         if weighted:
             weights = table.survival.case_weights[:, :h]
-        own = table.events[:, table.cause]
-        others = np.delete(table.events, table.cause, axis=1).sum(1)
-        leaving = own + table.censored
-        after = np.cumsum(leaving[..., ::-1], axis=2)[..., ::-1] - leaving
-        after = after + (table.beyond + others.sum(2))[..., None]
 
         def sums(part: FloatArray) -> FloatArray:
-            return np.einsum("gbk,gk->bk", part[..., :h], weights)
+            found: FloatArray = np.einsum("gbk,gk->bk", part, weights)
+            return found
 
-        return cls(table, h, weights, sums(own), sums(table.censored), sums(after))
+        return cls(table, h, weights, *map(sums, cls.by_stratum(table, h)))
 
     @cached_property
     def tied(self) -> float:
@@ -173,8 +169,9 @@ class Pairs:
     @cached_property
     def pooled(self) -> tuple[FloatVector, FloatVector]:
         """The shares of each interval's later ones and events in the pooled pairs."""
-        e, l = self.events.sum(0), self.later.sum(0)
-        return l * e.sum() / self.after, e * self.table.total / self.after
+        events, later = self.events.sum(0), self.later.sum(0)
+        share = later * events.sum() / self.after
+        return share, events * self.table.total / self.after
 
     @cached_property
     def histogram(self) -> NoisyHistogram:

@@ -285,8 +285,9 @@ def on_simplex(counts: FloatVector) -> FloatVector:
         return counts
     falling = np.sort(counts)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, counts.size + 1)
-    shift = excess[np.flatnonzero(falling > excess)[-1]]
-    return np.maximum(counts - shift, 0.0)
+    shift = float(excess[np.flatnonzero(falling > excess)[-1]])
+    kept: FloatVector = np.maximum(counts - shift, 0.0)
+    return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,7 +464,8 @@ class WeightedNoise:
         """Draw simulated noise: sums of several cells are near normal."""
         bins = at.size // 2
         sd = np.sqrt(np.repeat([self.negatives, self.positives], bins))
-        return rng.standard_normal((size, at.size)) * sd
+        drawn: FloatArray = rng.standard_normal((size, at.size)) * sd
+        return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,7 +519,7 @@ class AtHorizon:
         table, h = self.table, self.h
         noise: NoiseDistribution = NoNoise()
         if not table.exact:
-            strata, causes, _, intervals = table.events.shape
+            _, causes, _, intervals = table.events.shape
             squares = float((self.case_weights**2).sum())
             late = (causes + 1) * (intervals - h) + 1
             on_n = late * float((self.control_weights**2).sum())

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -353,7 +354,7 @@ def groups_of(table: FollowUp, groups: int) -> list[FloatVector]:
     marks = np.arange(len(table.edges))
     return [
         ((marks >= a) & (marks < b)).astype(np.float64)
-        for a, b in zip(places[:-1], places[1:], strict=True)
+        for a, b in pairwise(places)
         if b > a
     ]
 
@@ -363,7 +364,7 @@ def groups_between(table: FollowUp, thresholds: Sequence[float]) -> list[FloatVe
     found = (shares_above(table.edges, t)[0] for t in thresholds)
     cuts = [np.ones(len(table.edges)), *found]
     cuts.append(np.zeros(len(table.edges)))
-    return [a - b for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [a - b for a, b in pairwise(cuts)]
 
 
 _SMALLEST: Final = 1e-300

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -382,7 +383,7 @@ _MOST_BELOW: Final = 0.99
 def _group_names(ends: Sequence[float]) -> list[str]:
     if not ends:
         return ["everybody"]
-    middle = [f"{a:.3g} to {b:.3g}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    middle = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(ends)]
     return [f"below {ends[0]:.3g}", *middle, f"{ends[-1]:.3g} or more"]
 
 
@@ -402,7 +403,6 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
     parts: Mapping[str, TimedEvaluation]
     claim: Claim
     kind: Several = "groups"
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> TimedEvaluation:
         return self.parts[name]

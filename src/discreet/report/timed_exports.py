@@ -61,7 +61,7 @@ class TimedExports:
         first = self.first
         if self.whole is None and first.source.part:
             return None
-        names = ()
+        names: tuple[str, ...] = ()
         if self.whole is not None and self.whole.kind == "models":
             names = tuple(self.parts)
         record = record_from(

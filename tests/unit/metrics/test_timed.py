@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,6 @@ from sksurv.metrics import (
 )
 from sksurv.nonparametric import CensoringDistributionEstimator, kaplan_meier_estimator
 from sksurv.util import Surv
-from timed_oracle import even_edges, tabulate
 
 from discreet.data.edges import Edges, Support, Uniform, Warped
 from discreet.errors import InputError
@@ -34,6 +35,7 @@ from discreet.metrics.timed_table import (
     survival_curve,
 )
 from discreet.noise.laplace import LaplaceNoise
+from timed_oracle import even_edges, tabulate
 
 HORIZON = 1.0
 
@@ -48,7 +50,9 @@ def rows(n: int = 2000, seed: int = 0, censoring: float = 1.5):
     return 1 - np.exp(-rate), np.minimum(time, when), event
 
 
-def follow_up(n: int = 2000, bins: int = 64, intervals: int = 16, **options) -> FollowUp:
+def follow_up(
+    n: int = 2000, bins: int = 64, intervals: int = 16, **options
+) -> FollowUp:
     score, time, event = rows(n, **options)
     cuts = np.linspace(0, 2, intervals + 1)
     edges = Edges.realise(Warped(bins, 1.25), thresholds=[0.2, 0.4])
@@ -254,7 +258,9 @@ def _other(low: float, high: float):
 # -- slopes -----------------------------------------------------------------------------
 
 
-def _moved(table: FollowUp, block: str, place: tuple[int, ...], step: float) -> FollowUp:
+def _moved(
+    table: FollowUp, block: str, place: tuple[int, ...], step: float
+) -> FollowUp:
     counts = getattr(table, block).copy()
     counts[place] += step
     return replace(table, **{block: counts})
@@ -349,7 +355,9 @@ def test_sampling_errors_are_those_of_a_bootstrap():
         ]
 
     known = [e.sampling for e in measured(np.arange(1500))]
-    draws = [[e.value for e in measured(rng.integers(0, 1500, 1500))] for _ in range(150)]
+    draws = [
+        [e.value for e in measured(rng.integers(0, 1500, 1500))] for _ in range(150)
+    ]
     assert np.std(draws, axis=0) == pytest.approx(known, rel=0.2)
 
 
@@ -400,7 +408,7 @@ def test_the_auc_of_a_cause_has_two_kinds_of_controls():
 
     score, time, event = competing()
     edges, cuts = Edges.realise(Uniform(256)), np.array([0.0, 0.5, 1.0])
-    time, event = np.where(event == 0, 5.0, time), event
+    time = np.where(event == 0, 5.0, time)
     table = FollowUp.of(tabulate(score, time, event, edges=edges, cuts=cuts, causes=2))
     case = (time <= 1) & (event == 1)
     every = TIMED["auc"].measure(table, 1.0).value
@@ -499,7 +507,9 @@ def test_scores_that_are_no_probabilities_have_the_ranking_measures_only():
     score, time, event = rows(500)
     shown = 10 * score
     edges = even_edges(shown, 16, kind="other")
-    table = FollowUp.of(tabulate(shown, time, event, edges=edges, cuts=np.linspace(0, 1, 5)))
+    table = FollowUp.of(
+        tabulate(shown, time, event, edges=edges, cuts=np.linspace(0, 1, 5))
+    )
     assert TIMED["auc"].measure(table, 1.0).value > 0.6
     assert TIMED["concordance"].measure(table, 1.0).value > 0.6
     for name in ("brier", "scaled_brier", "observed_expected", "calibration_slope"):
@@ -542,3 +552,28 @@ def test_median_follow_up_is_the_reverse_kaplan_meiers(outcome):
     assert found.value == pytest.approx(expected, abs=0.03)
     assert 0.01 < (found.sampling or 0) < 0.1
     del time
+
+
+# -- beside lifelines' recorded figures -------------------------------------------------
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "time_to_event.json"
+
+
+@pytest.mark.parametrize("name", ["rossi", "gbsg2", "lung"])
+def test_figures_are_those_of_lifelines_on_its_own_data(name):
+    data = json.loads(VECTORS.read_text())[name]
+    score, time, event = (np.array(data[key]) for key in ("score", "time", "event"))
+    horizon, threshold, theirs = data["horizon"], data["threshold"], data["lifelines"]
+    edges = Edges.realise(Warped(256, 1.25), thresholds=[threshold])
+    cuts = np.linspace(0, horizon, 101)
+    table = FollowUp.of(tabulate(score, time, event, edges=edges, cuts=cuts))
+    found = TIMED["concordance"].measure(table, horizon).value
+    assert found == pytest.approx(theirs["concordance"], abs=3e-3)
+    risk = TIMED["observed_risk"].measure(table, horizon)
+    assert risk.value == pytest.approx(theirs["observed_risk"], abs=1e-3)
+    # Score-type ends and log-log ends differ where few are left.
+    assert risk.interval() == pytest.approx(tuple(theirs["risk_interval"]), abs=0.012)
+    share, inside = float((score >= threshold).mean()), theirs["risk_above"]
+    expected = share * (inside - (1 - inside) * threshold / (1 - threshold))
+    benefit = net_benefit(table, horizon, threshold).value
+    assert benefit == pytest.approx(expected, abs=2e-3)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import json
 import math
+import re
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
-from timed_oracle import tabulate
 
 from discreet.data.edges import Edges, Warped
 from discreet.errors import InputError
@@ -20,6 +23,7 @@ from discreet.privacy.loss import Unbounded
 from discreet.report.evaluation import Source
 from discreet.report.record import Made
 from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
+from timed_oracle import tabulate
 
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
 CUTS = np.array([0.0, 90.0, 180.0, 365.0, 540.0, 730.0])
@@ -57,7 +61,9 @@ def test_measures_are_asked_for_by_horizon(result):
 
 def test_the_horizon_may_be_left_out_where_the_scores_name_one(result):
     assert result.brier().value == result.brier(365).value
-    no_risk = TimedEvaluation.of(counted(predicts=None), CLAIM, Source(1, 1), [365, 730])
+    no_risk = TimedEvaluation.of(
+        counted(predicts=None), CLAIM, Source(1, 1), [365, 730]
+    )
     with pytest.raises(InputError, match="which horizon: 365, 730"):
         no_risk.auc()
 
@@ -80,7 +86,13 @@ def test_every_metric_of_two_classes_can_be_asked_for(result):
 
 def test_the_text_has_every_table_the_assumption_and_the_claim(result):
     text = str(result)
-    for word in ("by 365", "by 730", "over all times", "Harrell", "at risk: 1,500 at 0"):
+    for word in (
+        "by 365",
+        "by 730",
+        "over all times",
+        "Harrell",
+        "at risk: 1,500 at 0",
+    ):
         assert word in text
     assert "censoring is taken as independent" in text
     assert text.endswith(str(CLAIM))
@@ -156,6 +168,16 @@ def test_the_page_is_the_same_bytes_and_has_every_time_of_the_slider(result, tmp
     assert "Calibration by 365" in page
     result.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 20_000
+
+
+def test_the_page_allows_its_own_style_and_script_alone(result):
+    page = result.exports.html(Made("2026-01-01"))
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    for text in (style, script):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert escape(digest) in page
+    assert "style=" not in page.split("</style>")[1]
 
 
 def test_survival_of_risk_groups_can_be_cut_by_number_or_by_score(result):
