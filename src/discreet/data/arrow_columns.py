@@ -40,11 +40,21 @@ class Names:
     subject: str | None = None
     title: str = ""
     weight: str | None = None
+    more: tuple[str, ...] = ()
+    """Further labels of the same rows: the k-th label has the k-th score."""
 
     def all(self) -> list[str]:
         """Return every column that is read."""
         rest = (self.group, self.subject, self.weight)
-        return [*self.scores, self.label, *(name for name in rest if name is not None)]
+        named = [name for name in rest if name is not None]
+        return [*self.scores, self.label, *self.more, *named]
+
+    def each(self) -> tuple[Names, ...]:
+        """Return one label's names after the other; all in one where there is one."""
+        if not self.more:
+            return (self,)
+        pairs = zip(self.scores, (self.label, *self.more), strict=True)
+        return tuple(replace(self, scores=(s,), label=y, more=()) for s, y in pairs)
 
     def problem(self, sentence: str) -> InputError:
         """Return an error that says where it happened."""
@@ -76,11 +86,12 @@ def plain_columns(
     """Take the named columns out of each batch; ``weight`` says how many a row is."""
     for batch in batches:
         try:
-            rows = taken(batch, names, _numbers)
-            if weight is not None:
+            for rows in views(batch, names, _numbers):
+                if weight is None:
+                    yield rows
+                    continue
                 many = _numbers(batch.column(batch.schema.get_field_index(weight)))
-                rows = replace(rows, weights=many.astype(np.int64))
-            yield rows
+                yield replace(rows, weights=many.astype(np.int64))
         except (pa.ArrowException, UnicodeDecodeError):
             raise names.problem(
                 "a column holds nested or undecodable values; give plain numbers "
@@ -103,6 +114,17 @@ def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
         column(names.subject, _words),
         amounts=column(names.weight, numbers),
     )
+
+
+def views(batch: pa.RecordBatch, names: Names, numbers: Convert) -> Iterator[RawBatch]:
+    """Take the named columns out of a batch: once, or once for each of several labels."""
+    first, *others = names.each()
+    rows = taken(batch, first, numbers)
+    yield rows
+    for which, other in enumerate(others, 1):
+        label = replace(first, scores=other.scores, label=other.label)
+        own = taken(batch, replace(label, group=None, subject=None, weight=None), numbers)
+        yield replace(rows, scores=own.scores, labels=own.labels, which=which)
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:

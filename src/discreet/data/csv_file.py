@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from discreet.arrays import FloatVector, IntVector
-from discreet.data.arrow_columns import Names, taken
+from discreet.data.arrow_columns import Names, taken, views
 from discreet.data.batches import RawBatch, RowSource
 from discreet.data.cells import number
 from discreet.data.edges import Cuts
@@ -74,7 +74,7 @@ class CsvFile(RowSource):
     def __call__(self) -> Iterator[RawBatch]:
         """Read all rows, from the first one on."""
         for batch in self.batches():
-            yield taken(batch, self.names, numbers)
+            yield from views(batch, self.names, numbers)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read all rows as bytes; at last the lines that are no rows, all missing."""

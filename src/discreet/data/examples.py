@@ -7,8 +7,9 @@ memory works and two rounds read the same data twice.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,7 +19,9 @@ from discreet.data.batches import (
     BATCH_ROWS,
     Arrays,
     Batch,
+    InGroup,
     Listener,
+    PerLabel,
     PlainRows,
     RawBatch,
     RowReader,
@@ -44,9 +47,10 @@ class Examples:
 
     Args:
         scores: one score an example; or a matrix with a column a class (with
-            ``classes``) or a column a model.
+            ``classes``), a column a model, or a column a label.
         labels: 0/1 or booleans; any two values with ``positive``; any values
-            out of ``classes``.
+            out of ``classes``; a matrix where examples have several labels, in the
+            order of the scores' columns.
         groups: optional, the group of each example.
         subjects: optional, whom each example belongs to.
         weights: optional, how much each example counts: whole numbers.
@@ -97,18 +101,28 @@ class Examples:
             "subjects": None if subjects is None else _cells(subjects, "subjects"),
             "weights": None if weights is None else _plain_array(weights, "weights"),
         }
+        several = y.ndim == 2 and y.shape == matrix.shape
         for what, column in (("labels", y), *others.items()):
+            if several and column is y:
+                continue
             if column is not None and column.shape != (len(matrix),):
                 raise InputError(
                     f"scores and {what} must be equally long vectors, got "
                     f"{len(matrix)} scores and {what} of shape {column.shape}"
                 )
         amounts = others.pop("weights")
+        whole = RawBatch(columns, y, **others, amounts=amounts)
+        source: RowSource = Arrays(whole)
+        if several:
+            each = zip(columns, np.asfortranarray(y).T, strict=True)
+            views = (replace(whole, scores=(s,), labels=own) for s, own in each)
+            source = PerLabel(tuple(Arrays(view) for view in views))
         self._set(
-            Arrays(RawBatch(columns, y, **others, amounts=amounts)),
+            source,
             LabelCode(positive, None if classes is None else tuple(classes)),
             ScoreRange.declare(kind, low, high),
             columns=len(columns),
+            label_columns=len(columns) if several else 1,
             name=name,
         )
         self.grouped = groups is not None
@@ -125,11 +139,19 @@ class Examples:
         labels: LabelCode,
         scores: ScoreRange,
         columns: int = 1,
+        label_columns: int = 1,
         name: str = "",
     ) -> Examples:
         """Wrap a source of raw columns, such as a file; rows are validated as read."""
         examples = cls.__new__(cls)
-        examples._set(source, labels, scores, columns=columns, name=name)  # noqa: SLF001
+        examples._set(  # noqa: SLF001
+            source,
+            labels,
+            scores,
+            columns=columns,
+            label_columns=label_columns,
+            name=name,
+        )
         return examples
 
     def _set(
@@ -139,16 +161,22 @@ class Examples:
         scores: ScoreRange,
         *,
         columns: int,
+        label_columns: int,
         name: str,
     ) -> None:
         classes = labels.classes
+        if label_columns > 1 and (classes is not None or columns != label_columns):
+            raise InputError(
+                "several labels have two classes and one score column each: leave out "
+                "classes="
+            )
         if classes is not None and columns not in (1, len(classes)):
             raise InputError(
                 f"{len(classes)} classes need as many score columns, got {columns}"
             )
         self._source = source if isinstance(source, RowSource) else PlainRows(source)
         self.label_code, self.scores = labels, scores
-        self.columns, self.name = columns, name
+        self.columns, self.label_columns, self.name = columns, label_columns, name
         self.lenient = self.every_row = self.grouped = self.weighted = False
         self.set_aside = 0
         self._rows = None
@@ -182,9 +210,43 @@ class Examples:
         examples._source, examples._rows, examples.set_aside = source, None, 0  # noqa: SLF001
         return examples
 
+    def in_group(self, group: str) -> Examples:
+        """Return the same rows, all of one group, such as a site's own name."""
+        examples = self._over(InGroup(self._source, group))
+        examples.grouped = True
+        return examples
+
+    def by_group(self) -> dict[str, Examples]:
+        """Read all rows once, and return those of each group by themselves.
+
+        Raises:
+            InputError: rows name no group.
+        """
+        rows: dict[str | None, list[RawBatch]] = {}
+        for raw in self._source():
+            groups = np.full(len(raw), None) if raw.groups is None else raw.groups
+            names = (groups if raw.worded else texts(groups)).tolist()
+            own = replace(raw, groups=None)
+            places: dict[str | None, list[int]] = {}
+            for place, name in enumerate(names):
+                places.setdefault(name, []).append(place)
+            for name, kept in places.items():
+                rows.setdefault(name, []).append(own.some(np.array(kept)))
+        if None in rows:
+            missing = sum(len(raw) for raw in rows[None] if not raw.which)
+            raise InputError(
+                f"{missing} rows name no site or group: fill that column, or drop them"
+            )
+        named = sorted((name for name in rows if name is not None), key=_in_order)
+        found = {}
+        for name in named:
+            found[name] = self._over(PlainRows(partial(iter, rows[name])))
+            found[name].name, found[name].grouped = name, False
+        return found
+
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
-        seen = _Seen(Coder(self.label_code))
+        seen = _Seen(self.label_code)
         self.set_aside = 0
         for batch in self._validated(self._source(), seen):
             self.set_aside += seen.aside  # whoever reads may set further ones aside
@@ -203,14 +265,15 @@ class Examples:
         shares: list[_Seen] = []
 
         def run(raws: Iterator[RawBatch]) -> T:
-            seen = _Seen(Coder(self.label_code))
+            seen = _Seen(self.label_code)
             shares.append(seen)
             return work(self._validated(raws, seen))
 
         done = spread(self._sources(cuts), run, self.listener, self._source.pace)
-        others = [seen.coder.other for seen in shares if seen.coder.other is not None]
-        if not self.lenient and any(other != others[0] for other in others):
-            raise self._diagnosis()
+        for which in range(self.label_columns):
+            others = {seen.coder(which).other for seen in shares} - {None}
+            if not self.lenient and len(others) > 1:
+                raise self._diagnosis()
         self.set_aside = sum(seen.aside for seen in shares)
         self._rows = sum(seen.rows for seen in shares)
         return done
@@ -240,12 +303,12 @@ class Examples:
             batch = self._fitting(raw, seen) if self.lenient else self._fit(raw, seen)
             if batch is None:
                 raise self._diagnosis()
-            seen.rows += batch.rows
+            seen.rows += 0 if batch.which else batch.rows
             yield batch
 
     def _fit(self, raw: RawBatch, seen: _Seen) -> Batch | None:
         """Return the rows as they are; None when one of them does not fit."""
-        labels = seen.coder.encode(raw.labels)
+        labels = seen.coder(raw.which).encode(raw.labels)
         scores = tuple(c for c in map(floats, raw.scores) if c is not None)
         if labels is None or len(scores) < len(raw.scores):
             return None
@@ -268,17 +331,27 @@ class Examples:
         batch = _batch(clipped, labels, raw)
         seen.aside += batch.number(~kept)
         if self.every_row:
-            return batch.moved(~kept, [low] * self.columns)
+            return batch.moved(~kept, [low] * len(columns))
         return batch.where(kept)
 
     def validate(self) -> int:
         """Read every row once; return their number, or raise ``InputError``."""
         cuts = [Cuts.within(self.scores)] * self.columns
-        return sum(self.scan(lambda batches: sum(b.rows for b in batches), cuts))
+
+        def rows(batches: Iterator[Batch]) -> int:
+            return sum(0 if batch.which else batch.rows for batch in batches)
+
+        return sum(self.scan(rows, cuts))
 
     def to_arrays(self) -> tuple[FloatVector, CodeVector]:
         """Return all scores and labels in memory; a matrix if there are columns."""
         batches = list(self.batches())
+        if self.label_columns > 1:
+            each = [[b for b in batches if b.which == k] for k in range(self.columns)]
+            return (
+                np.column_stack([_joined(b.scores[0] for b in own) for own in each]),
+                np.column_stack([_joined(b.labels for b in own) for own in each]),
+            )
         if not batches:
             shape = (0,) if self.columns == 1 else (0, self.columns)
             return np.zeros(shape), np.zeros(0, dtype=np.int64)
@@ -300,14 +373,17 @@ class Examples:
 
     def _diagnosis(self) -> InputError:
         """Read everything once more and say how much is wrong, and what to do."""
-        rows = outside = nonnumeric = strange = 0
+        rows = cells = outside = nonnumeric = 0
+        strange = [0] * self.label_columns
         percents = self.scores.kind == "probability"
-        coder = Coder(self.label_code)
+        seen = _Seen(self.label_code)
         cuts = [Cuts.within(self.scores)] * self.columns
         for raw in (raw for part in self._sources(cuts) for raw in part()):
             weights = np.ones(len(raw.labels)) if raw.weights is None else raw.weights
-            rows += int(weights.sum())
-            strange += int(weights[coder.unknown(raw.labels)].sum())
+            rows += 0 if raw.which else int(weights.sum())
+            unknown = seen.coder(raw.which).unknown(raw.labels)
+            strange[raw.which] += int(weights[unknown].sum())
+            cells += int(weights.sum()) * len(raw.scores)
             for column in raw.scores:
                 scores = floats(column)
                 if scores is None:
@@ -322,11 +398,14 @@ class Examples:
             problem = "scores are text or other objects; give numbers"
         elif outside:
             problem = (
-                f"{outside} of {rows * self.columns} scores are NaN or outside "
+                f"{outside} of {cells} scores are NaN or outside "
                 f"{self.scores}; {_range_remedy(self.scores, percents=percents)}"
             )
         else:
-            problem = coder.complaint(strange, rows)
+            worst = int(np.argmax(strange))
+            problem = seen.coder(worst).complaint(strange[worst], rows)
+            if self.label_columns > 1:
+                problem = f"label {worst + 1}: {problem}"
         return InputError(f"{self.name}: {problem}" if self.name else problem)
 
 
@@ -372,16 +451,34 @@ def _batch(scores: tuple[FloatVector, ...], labels: CodeVector, raw: RawBatch) -
     if not raw.worded:
         groups = None if groups is None else texts(groups)
         subjects = None if subjects is None else texts(subjects)
-    return Batch(scores, labels, groups, subjects, raw.weights, raw.amounts)
+    weights, amounts = raw.weights, raw.amounts
+    return Batch(scores, labels, groups, subjects, weights, amounts, which=raw.which)
 
 
 @dataclass(slots=True)
 class _Seen:
     """What one share of a pass has seen: rows, how many of them did not fit, labels."""
 
-    coder: Coder
+    code: LabelCode
     rows: int = 0
     aside: int = 0
+    coders: dict[int, Coder] = field(default_factory=dict)
+
+    def coder(self, which: int) -> Coder:
+        """Return what codes one label, where there are several."""
+        if which not in self.coders:
+            self.coders[which] = Coder(self.code)
+        return self.coders[which]
+
+
+def _joined(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0), *columns])
+
+
+def _in_order(name: str) -> tuple[bool, int, str]:
+    """Whole numbers by their value, then texts."""
+    digits = name.isascii() and name.isdigit()
+    return not digits, int(name) if digits else 0, name
 
 
 def _range_remedy(scores: ScoreRange, *, percents: bool) -> str:

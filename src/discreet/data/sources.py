@@ -26,6 +26,7 @@ from discreet.data.arrow_columns import Names, plain_columns
 from discreet.data.batches import (
     BATCH_ROWS,
     PART_ROWS,
+    PerLabel,
     PlainRows,
     RawBatch,
     RowReader,
@@ -62,7 +63,7 @@ _LAKES: Final = {
 def read(  # noqa: PLR0913 - one keyword a column or declaration
     source: Any,
     *,
-    label: str = "y_true",
+    label: str | Sequence[str] = "y_true",
     score: str | Sequence[str] = "y_score",
     group: str | None = None,
     subject: str | None = None,
@@ -87,9 +88,11 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
             files; an Arrow table or dataset; a pandas or polars frame, lazy or not;
             an Ibis table or query; a Spark DataFrame; a DuckDB or SQLite file; or a
             database's address, such as ``postgres://host/database``.
-        label: the column of true labels.
-        score: the column of scores; one a class (in the order of ``classes``) or
-            one a model when it is a list.
+        label: the column of true labels; a list of them where every row has several
+            labels, each with a score of its own. A row without one of the labels, or
+            without its score, is missing for that label alone.
+        score: the column of scores; one a class (in the order of ``classes``), one a
+            label (in the order of ``label``) or one a model when it is a list.
         group: an optional column of groups.
         subject: an optional column that says whom a row belongs to.
         weight: an optional column of how much a row counts, whole numbers.
@@ -106,12 +109,12 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     if group is not None and not isinstance(group, str):
         raise InputError("group= names one column: join several columns into one first")
     scores = (score,) if isinstance(score, str) else tuple(score)
-    names = Names(scores, label, group, subject, name or "", weight)
+    labels = (label,) if isinstance(label, str) else tuple(label)
+    _check_labels(label, scores, classes, weight)
+    names = Names(scores, labels[0], group, subject, name or "", weight, labels[1:])
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
-        rows: RowSource = TableSource(
-            connected(source, table=table, where=where, query=query), names
-        )
+        rows = _table(connected(source, table=table, where=where, query=query), names)
     elif not (table is where is query is None):
         raise InputError("table=, where= and query= are for a database's address")
     else:
@@ -123,6 +126,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         labels=LabelCode(positive, None if classes is None else tuple(classes)),
         scores=ScoreRange.declare(kind, low, high),
         columns=len(scores),
+        label_columns=len(labels),
         name=names.title,
     )
     examples.grouped = group is not None
@@ -130,12 +134,38 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     return examples
 
 
+def _check_labels(
+    label: str | Sequence[str],
+    scores: Sequence[str],
+    classes: Sequence[object] | None,
+    weight: str | None,
+) -> None:
+    if isinstance(label, str):
+        return
+    if len(label) != len(scores) or not label:
+        raise InputError(
+            f"every label has a score of its own: {len(label)} labels and {len(scores)} "
+            "score columns were named"
+        )
+    if classes is not None or weight is not None:
+        raise InputError(
+            "rows with several labels have two classes in each and no weights: leave "
+            "out classes= and weight="
+        )
+
+
+def _table(table: Any, names: Names) -> RowSource:
+    """Return a table as a source; one query counts one label."""
+    each = tuple(TableSource(table, one) for one in names.each())
+    return PerLabel(each) if names.more else each[0]
+
+
 def _source(source: Any, names: Names) -> RowSource:
     package = _package(source)
     if package == "ibis":
-        return TableSource(source, names)
+        return _table(source, names)
     if package == "pyspark":
-        return TableSource(spark_table(source), names)
+        return _table(spark_table(source), names)
     if isinstance(source, str | Path):
         return _file(Path(source), names)
     if hasattr(source, "get_fragments"):

@@ -28,6 +28,7 @@ from discreet.plan.protocol import SessionProtocol
 from discreet.plan.rounds import Multiclass, Question, Release, ResolvedRound, Round
 from discreet.privacy.claim import Claim, Setting, Trust
 from discreet.privacy.loss import fraction_of
+from discreet.privacy.unit import Unit
 from discreet.statistic.protocol import Statistic
 
 VERSION: Final = 1
@@ -181,6 +182,9 @@ class Plan:
 
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites are in every sum."""
+        if setting == "own data" and not self.rehearsal:
+            loss = self.privacy.loss
+            return Claim(None, loss, Trust.OWN_DATA, False, setting, (), ())
         if self.rehearsal:
             setting = "REHEARSAL"
         trust, assumes = self.privacy.trust, self.privacy.assumptions(self.cohort)
@@ -200,6 +204,8 @@ class Plan:
         if (groups := self.cohort.random_groups) > 1:
             seen = f"the sum of each of {groups} random groups of sites"
             discloses = (*discloses, seen)
+        if told_apart := self.statistic.told_apart:
+            discloses = (*discloses, rows_apart(told_apart, self.privacy.protects))
         return Claim(
             unit=self.privacy.protects,
             loss=self.privacy.loss,
@@ -210,6 +216,17 @@ class Plan:
             not_protected=caveats,
             assumes=assumes,
         )
+
+
+def rows_apart(names: Sequence[str], unit: Unit | None) -> str:
+    """Say that each group or site has a row of its own, and what all rows cost."""
+    seen = f"a row of counts for each of {len(names)} declared groups, and their sum"
+    if unit is None:
+        return seen
+    return (
+        f"{seen}: an example is in one row, and the pooled row is computed from the "
+        "rows, so that all of them together have the loss above"
+    )
 
 
 def _without_rules(plain: Any) -> Any:

@@ -45,6 +45,8 @@ from discreet.statistic.rank_sums import RankSums
 
 FAR: Final = 10.0
 """A total so many times larger or smaller than was declared is told to the reader."""
+POOLED: Final = "pooled"
+"""What the part of all examples is called beside groups or sites."""
 Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison
 """What a plan can give."""
 
@@ -87,7 +89,8 @@ def result_of(
     if set(parts) == {""}:
         return parts[""]
     pairs = _pairs(revealed.pairs(), estimator or plan.privacy.estimator())
-    return MultiEvaluation(parts, claim, pairs)
+    whole = parts.pop("", None)
+    return MultiEvaluation(parts, claim, pairs, whole)
 
 
 def _evaluations(
@@ -100,7 +103,8 @@ def _evaluations(
     """Evaluate every part of one sum."""
     plan, last = revealed.plan, releases[-1]
     observations = revealed.parts()
-    _warn_if_fine(plan, observations.values())
+    if claim.setting != "own data":
+        _warn_if_fine(plan, observations.values())
     differ = heterogeneity_of(revealed)
     parts = {}
     for name, observed in observations.items():
@@ -109,7 +113,8 @@ def _evaluations(
         own = READERS["fedcurve"] if tree else plan.privacy.estimator
         fit = (estimator or own()).fit(observed)
         sites = last.contributors, last.expected
-        source = Source(*sites, tuple(releases), name, site_names, estimator)
+        part = name or (POOLED if len(observations) > 1 else "")
+        source = Source(*sites, tuple(releases), part, site_names, estimator)
         parts[name] = Evaluation(fit, claim, source, plan, differ)
     return parts
 
@@ -209,11 +214,14 @@ class RevealedRound:
         return self.decoded.noise
 
     def parts(self) -> Mapping[str, NoisyHistogram]:
-        """Return the sum's histograms by name; the only one is named ''."""
-        parts = self.statistic.parts(self.counts, self.noise)
+        """Return the sum's histograms by name, that of all examples as ''."""
+        parts = dict(self.statistic.parts(self.counts, self.noise))
+        alone = len(parts) == 1
+        if (whole := self.statistic.pooled(self.counts, self.noise)) is not None:
+            parts[""] = whole
         return {
             name: _against_sizes(
-                self.plan, self._told(part), self.contributors, whole=len(parts) == 1
+                self.plan, self._told(part), self.contributors, whole=alone or not name
             )
             for name, part in parts.items()
         }

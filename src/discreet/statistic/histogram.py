@@ -184,6 +184,14 @@ class Grouped(AroundHistogram):
         }
 
 
+    def pooled(self, counts: FloatVector, noise: NoiseDistribution) -> NoisyHistogram:
+        """Add up the groups' histograms; their noise adds up too."""
+        table = counts.reshape(len(self.groups), 2, -1).swapaxes(0, 1)
+        if noise.scale:
+            noise = SummedNoise(noise, table, 1)
+        return NoisyHistogram(self.edges, *table.sum(axis=1), noise)
+
+
 @dataclass(frozen=True)
 class Paired(Statistic):
     """Histograms of two score columns.

@@ -214,9 +214,10 @@ class SummedNegatives:
 
 @dataclass(frozen=True, eq=False)
 class SummedNoise:
-    """The noise of sums over one side of a table of joint counts.
+    """The noise of sums over one side of a table: by class, then two more axes.
 
-    ``axis`` 1 leaves the first model's bins, 2 the second's.
+    Of joint counts ``axis`` 1 leaves the second model's bins and 2 the first's; of
+    groups by bins, 1 leaves the bins.
     """
 
     joint: NoiseDistribution
