@@ -24,7 +24,7 @@ from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL
 from discreet.session.preview import plan_bound, plan_cuts
-from discreet.statistic import OneVsOne, OneVsRest, Paired
+from discreet.statistic import MultiLabel, OneVsOne, OneVsRest, Paired
 from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ ScoreColumns: TypeAlias = Annotated[
     list[str], typer.Option(help="Column of scores; repeat for classes.")
 ]
 LabelColumn: TypeAlias = Annotated[str, typer.Option(help="Column of true labels.")]
+LabelColumns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column of one of several labels; repeat for each, in the order of --score."
+    ),
+]
 PositiveLabel: TypeAlias = Annotated[
     str | None, typer.Option(help="The positive label, when labels are not 0/1.")
 ]
@@ -103,6 +109,7 @@ class Rows(InDatabase):
     scores: Annotated[str | None, PLACE] = None
     score: ScoreColumns = field(default_factory=lambda: ["y_score"])
     label: LabelColumn = "y_true"
+    labels: LabelColumns = None
     positive: PositiveLabel = None
     group: GroupColumn = None
     subject: SubjectColumn = None
@@ -116,7 +123,13 @@ class Rows(InDatabase):
         if isinstance(statistic, OneVsRest | OneVsOne):
             classes = statistic.classes
         several = len(self.score) > 1
-        if several and classes is None and not isinstance(statistic, Paired):
+        label, labels = self.label, ()
+        if isinstance(statistic, MultiLabel):
+            labels = self._labels(statistic)
+            label = labels
+        elif self.labels:
+            raise InputError("the plan counts one label: leave out --labels")
+        if several and not (classes or labels or isinstance(statistic, Paired)):
             raise InputError(
                 "the plan measures one score, and several --score were given"
             )
@@ -137,8 +150,8 @@ class Rows(InDatabase):
         other = facts.kind == "other"
         found = read(
             self.scores,
-            label=self.label,
-            score=self.score if several else self.score[0],
+            label=label,
+            score=self.score if several or labels else self.score[0],
             positive=self.positive,
             classes=classes,
             group=self.group,
@@ -154,6 +167,21 @@ class Rows(InDatabase):
         if sys.stderr.isatty():
             found.listener = _tell_pace
         return found
+
+    def _labels(self, statistic: MultiLabel) -> tuple[str, ...]:
+        """Return the label columns: as many as the plan names, each with a score."""
+        labels = tuple(self.labels or statistic.labels)
+        if self.counts is not None:
+            raise InputError(
+                "counts of a query are of one label: give the scored rows, or let the "
+                "database count them with --table"
+            )
+        if len(labels) != len(statistic.labels) or len(labels) != len(self.score):
+            raise InputError(
+                f"the plan names {len(statistic.labels)} labels: repeat --score for each "
+                "in the plan's order, and --labels too where columns have other names"
+            )
+        return labels
 
     def _check_weight(self, *, weighted: bool) -> None:
         if weighted and (self.weight is None or self.counts is not None):

@@ -248,6 +248,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     heterogeneity: HeterogeneityQuestion | None = None,
     max_weight: int | None = None,
     pilot: bool = False,
+    labels: Sequence[str] | None = None,
     cohort: Cohort | None = None,
     model: ModelRef | None = None,
 ) -> Plan:
@@ -273,6 +274,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
         heterogeneity,
         max_weight,
         pilot,
+        None if labels is None else tuple(labels),
     )
     return planned(question, privacy, cohort=cohort, model=model)
 

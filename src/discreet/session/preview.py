@@ -42,6 +42,7 @@ from discreet.privacy.loss import Loss, fraction_of
 from discreet.session.policy import Policy
 from discreet.session.protocols import sent_numbers
 from discreet.session.respond import admit, check_data
+from discreet.statistic.multilabel import MultiLabel
 from discreet.statistic.protocol import BinCounts
 from discreet.statistic.site_sums import auc_and_variance
 
@@ -262,9 +263,9 @@ class OwnRows:
 
     examples: int
     positives: int | None
-    """None where there are several classes."""
+    """None where there are several classes or labels."""
     areas: tuple[OwnAuc, ...]
-    """Of each score column, or of each class against the rest."""
+    """Of each score column, or of each class against the rest, or of each label."""
     prevalence: float | None = None
     """What the plan declares, None if nothing."""
     a_site: int | None = None
@@ -319,7 +320,7 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
     def counted(batches: Iterator[Batch]) -> IntVector:
         total = np.zeros((examples.columns, 2 * bins), dtype=np.int64)
         for batch in batches:
-            for k, scores in enumerate(batch.scores):
+            for k, scores in enumerate(batch.scores, batch.which):
                 positive = batch.labels == (k if several else 1)
                 cells = edges.bins_of(scores) + bins * positive
                 total[k] += batch.tally(cells, 2 * bins)
@@ -331,8 +332,10 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
         examples.scan(counted, cuts),
         np.zeros((examples.columns, 2 * bins), dtype=np.int64),
     )
-    titles = [""]
-    if several and classes is not None:
+    titles, labels = [""], examples.label_columns > 1
+    if labels and isinstance(plan.statistic, MultiLabel):
+        titles = [f" of label {name}" for name in plan.statistic.labels]
+    elif several and classes is not None:
         titles = [f" of class {name}" for name in classes]
     elif examples.columns > 1:
         titles = [f" of score {k + 1}" for k in range(examples.columns)]
@@ -340,9 +343,9 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
     declared = plan.facts.examples
     return OwnRows(
         int(total[0].sum()),
-        None if several else int(total[0, bins:].sum()),
+        None if several or labels else int(total[0, bins:].sum()),
         tuple(_area(title, row) for title, row in zip(titles, total, strict=True)),
-        None if several else plan.facts.prevalence,
+        None if several or labels else plan.facts.prevalence,
         None if declared is None else round(declared / sites),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 from discreet.codec.parsing import whole
 from discreet.data.edges import EdgeRule
@@ -16,6 +16,7 @@ from discreet.estimate.curves import Interpolation
 from discreet.estimate.fit import Estimator, WithStatistic
 from discreet.label.rank_terms import RankSumTerms
 from discreet.label.response_keys import ResponseKeys
+from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.plan import ModelRef, Plan
@@ -32,9 +33,11 @@ from discreet.transport.inputs import (
     ColumnNames,
     Sources,
     check_weights,
+    is_one_source,
     model_of,
     sites_of,
 )
+from discreet.transport.per_site import OWN_BINS, sites_and_rows
 
 
 class Choices(ColumnNames, total=False):
@@ -51,6 +54,7 @@ class Choices(ColumnNames, total=False):
     interpolation: Interpolation | None
     method: WithStatistic | None
     multiclass: Multiclass
+    scores: Sequence[str] | None
     weight: str | None
     max_weight: int | None
     pilot: bool
@@ -63,27 +67,37 @@ class Choices(ColumnNames, total=False):
 
 @overload
 def evaluate(
-    sites: Sources,
+    sites: Sources | Any,
     *,
     classes: None = ...,
     groups: None = ...,
+    labels: None = ...,
+    site: None = ...,
+    per_site: Literal[False] | None = ...,
     **choices: Unpack[Choices],
 ) -> Evaluation: ...
 
 
 @overload
 def evaluate(
-    sites: Sources,
+    sites: Sources | Any,
     *,
     classes: Sequence[str] | None = ...,
     groups: Sequence[str] | None = ...,
+    labels: Sequence[str] | None = ...,
+    site: str | None = ...,
+    per_site: bool | None = ...,
     **choices: Unpack[Choices],
 ) -> MultiEvaluation: ...
 
 
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
-    sites: Sources,
+    sites: Sources | Any,
     *,
+    site: str | None = None,
+    per_site: bool | None = None,
+    labels: Sequence[str] | None = None,
+    scores: Sequence[str] | None = None,
     privacy: PrivacyModel | str | None = None,
     epsilon: float | str | None = None,
     delta: float | str | None = None,
@@ -114,7 +128,15 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
 
     Args:
         sites: a list of the sites' Examples, frames or paths, or a mapping of the
-            sites' names to them.
+            sites' names to them; or one frame or file. Where no privacy model is
+            named, one frame is your own data, of which nothing has to be hidden.
+        site: the column of one frame that says at which site a row is: the result has
+            one row per site, a pooled row, and what a new site can expect.
+        per_site: whether every site has a row. Under a privacy model such rows are
+            further results, released and charged for when you say True.
+        labels: names of the label columns of examples that have several: one result
+            each, from one release.
+        scores: the score column of each label, in the same order.
         privacy: the privacy model, or its name beside ``epsilon``; exact sums by
             default. ``LabelDP`` gives the AUC alone unless its mechanism releases
             curves, ``ExactMPC`` the areas alone.
@@ -159,7 +181,21 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.source.releases[0].contributors
     (0.92, 2)
     """
-    sites = sites_of(sites, classes=classes, columns=columns, weight=weight)
+    named = privacy is not None
+    own = not named and is_one_source(sites)
+    private = model_of(privacy, epsilon, delta)
+    columns = _with_labels(columns, labels, scores)
+    sites, groups = sites_and_rows(
+        sites,
+        private,
+        named=named,
+        site=site,
+        per_site=per_site,
+        groups=groups,
+        classes=classes,
+        columns=columns,
+        weight=weight,
+    )
     check_weights(sites, max_weight)
     groups = _checked_groups(sites, groups)
     if random_groups is not None:
@@ -169,9 +205,11 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
                 f"{random_groups} random groups need at least as many sites, got "
                 f"{len(sites)}"
             )
-    private = model_of(privacy, epsilon, delta)
+    facts = PublicFacts(examples, prevalence, sites[0].scores)
+    if own and edges is None and not pilot:
+        edges = spread_over(OWN_BINS, facts)
     question = Question(
-        PublicFacts(examples, prevalence, sites[0].scores),
+        facts,
         None if thresholds is None else tuple(float(t) for t in thresholds),
         edges,
         None if classes is None else tuple(classes),
@@ -180,6 +218,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         HeterogeneityQuestion.asked(heterogeneity),
         max_weight,
         pilot,
+        None if labels is None else tuple(labels),
     )
     # Every group's sum is revealed by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]
@@ -193,13 +232,34 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     fitted_by = None if interpolation is None else plan.privacy.estimator(interpolation)
-    return run(
+    return _run(
         plan,
         sites,
         estimator=fitted_by or method,
         aggregation=aggregation,
         progress=progress,
+        setting="own data" if own else "simulated",
     )
+
+
+def _with_labels(
+    columns: ColumnNames, labels: Sequence[str] | None, scores: Sequence[str] | None
+) -> ColumnNames:
+    """Return the columns with those of several labels."""
+    if labels is None and scores is None:
+        return columns
+    if labels is None:
+        raise InputError(
+            "scores= names the score column of each of several labels=: give both, or "
+            "score= for one label"
+        )
+    if "label" in columns or "score" in columns:
+        raise InputError(
+            "labels= and scores= take the place of label= and score=: leave these out"
+        )
+    if scores is None:
+        return columns  # of Examples, which have their columns
+    return {**columns, "label": tuple(labels), "score": tuple(scores)}
 
 
 def _checked_groups(
@@ -260,14 +320,36 @@ def run(
     >>> discreet.run(plan, sites).auc.value > 0.97
     True
     """
-    sites = sites_of(sites, classes=None, columns=columns)
+    return _run(
+        plan,
+        sites_of(sites, classes=None, columns=columns),
+        entropy=entropy,
+        estimator=estimator,
+        aggregation=aggregation,
+        response_keys=response_keys,
+        progress=progress,
+    )
+
+
+def _run(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    entropy: Entropy = SYSTEM,
+    estimator: Estimator | None = None,
+    aggregation: Aggregation = "plain",
+    response_keys: Sequence[ResponseKeys] | None = None,
+    progress: Callable[[int], None] | None = None,
+    setting: Setting = "simulated",
+) -> Result:
     own: Result | None = plan.protocol.run(plan, sites, entropy=entropy)
     if own is not None:
         return own
     kept = response_keys
     if kept is None and plan.privacy.keeps_keys:
         kept = ResponseKeys.of_sites(len(sites), entropy)
-    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
+    if isinstance(entropy, Seeded):
+        setting = "seeded"
     smallest = len(sites) // plan.cohort.random_groups
     claim = plan.claim(setting, sites=smallest)
     if isinstance(plan.statistic, RankSums):
