@@ -212,7 +212,8 @@ class Output:
         json: Write every number to this JSON file.
         record: Keep what the sites revealed in the report and the JSON file, for
             `discreet verify`; without it nobody can check them.
-        plots: Write ROC, PR, DET and calibration plots into this folder.
+        plots: Write ROC, PR, DET, calibration and decision plots, and a forest plot of
+            sites or groups, into this folder.
         export: Write the measures and curves as CSV, OHDSI's tables and a model card's
             metrics into this folder.
     """
@@ -302,4 +303,7 @@ def _write_plots(result: Result, folder: Path) -> None:
         part.plot("det", folder / f"{stem}det.png")
         if calibratable(part.fit):
             part.plot("calibration", folder / f"{stem}calibration.png")
+            part.plot("decision", folder / f"{stem}decision.png")
+    if result.exports.forest is not None:
+        result.plot("forest", folder / "forest.png")
     typer.echo(f"Plots are in {folder}/")

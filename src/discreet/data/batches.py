@@ -64,6 +64,11 @@ class RawBatch:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def rows(self) -> int:
+        """How many of the source's rows these are."""
+        return len(self) if self.weights is None else int(self.weights.sum())
+
     def some(self, rows: slice | BoolVector | IntVector) -> Self:
         """Return some of the rows."""
         names = ("labels", "groups", "subjects", "weights", "amounts")
@@ -82,11 +87,6 @@ class Batch(RawBatch):
 
     scores: tuple[FloatVector, ...]
     labels: CodeVector
-
-    @property
-    def rows(self) -> int:
-        """How many of the source's rows these are."""
-        return len(self) if self.weights is None else int(self.weights.sum())
 
     def number(self, marked: BoolVector) -> int:
         """Return how many of the source's rows are marked."""

@@ -303,11 +303,19 @@ class Examples:
             batch = self._fitting(raw, seen) if self.lenient else self._fit(raw, seen)
             if batch is None:
                 raise self._diagnosis()
-            seen.rows += 0 if batch.which else batch.rows
+            if self.label_columns == 1:
+                seen.rows += batch.rows
+            elif not raw.which:  # a row without this label is a row nonetheless
+                seen.rows += raw.rows
             yield batch
 
     def _fit(self, raw: RawBatch, seen: _Seen) -> Batch | None:
-        """Return the rows as they are; None when one of them does not fit."""
+        """Return the rows as they are; None when one of them does not fit.
+
+        Of several labels some may be missing: such a row counts for the others.
+        """
+        if self.label_columns > 1 and not self.every_row:
+            raw = self._labelled(raw, seen)
         labels = seen.coder(raw.which).encode(raw.labels)
         scores = tuple(c for c in map(floats, raw.scores) if c is not None)
         if labels is None or len(scores) < len(raw.scores):
@@ -315,6 +323,22 @@ class Examples:
         if any(self.scores.outside(column) for column in scores):
             return None
         return _batch(scores, labels, raw)
+
+    @staticmethod
+    def _labelled(raw: RawBatch, seen: _Seen) -> RawBatch:
+        """Leave out the rows without this label."""
+        match raw.labels.dtype.kind:
+            case "i" | "u" | "b":
+                return raw
+            case "f":
+                missing = np.isnan(raw.labels)
+            case _:
+                missing = np.array([cell is None for cell in texts(raw.labels)])
+        if not missing.any():
+            return raw
+        weights = 1 if raw.weights is None else raw.weights[missing]
+        seen.aside += int(np.sum(missing[missing] * weights))
+        return raw.some(~missing)
 
     def _fitting(self, raw: RawBatch, seen: _Seen) -> Batch:
         if self.label_code == LabelCode():
@@ -337,11 +361,8 @@ class Examples:
     def validate(self) -> int:
         """Read every row once; return their number, or raise ``InputError``."""
         cuts = [Cuts.within(self.scores)] * self.columns
-
-        def rows(batches: Iterator[Batch]) -> int:
-            return sum(0 if batch.which else batch.rows for batch in batches)
-
-        return sum(self.scan(rows, cuts))
+        self.scan(lambda batches: sum(1 for _ in batches), cuts)
+        return self._rows or 0
 
     def to_arrays(self) -> tuple[FloatVector, CodeVector]:
         """Return all scores and labels in memory; a matrix if there are columns."""
@@ -381,6 +402,9 @@ class Examples:
         for raw in (raw for part in self._sources(cuts) for raw in part()):
             weights = np.ones(len(raw.labels)) if raw.weights is None else raw.weights
             rows += 0 if raw.which else int(weights.sum())
+            if self.label_columns > 1:
+                raw = self._labelled(raw, seen)  # noqa: PLW2901 - the same rows, fewer
+                weights = np.ones(len(raw)) if raw.weights is None else raw.weights
             unknown = seen.coder(raw.which).unknown(raw.labels)
             strange[raw.which] += int(weights[unknown].sum())
             cells += int(weights.sum()) * len(raw.scores)

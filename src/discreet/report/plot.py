@@ -198,10 +198,12 @@ def draw_curves(axes: Axes, curves: Mapping[str, MeasureCurve]) -> None:
             same = bool((y == y[0]).all())
             if same and title in shared:
                 continue  # the same line for all
+            label = "" if title in shared else title
+            if not same and not alone and label:
+                label = f"{title}, each in its colour"
             shared.add(title)
-            label = title if same or alone else f"{title}, {name}"
             style = {"color": "0.4" if same else color, "ls": ":" if same else "--"}
-            axes.plot(curve.x, y, label=label, lw=1.0, **style)
+            axes.plot(curve.x, y, label=label or None, lw=1.0, **style)
         lines.append(curve.y)
     every = np.concatenate(lines)
     known = every[np.isfinite(every)]

@@ -97,6 +97,14 @@ def is_one_source(source: object) -> bool:
     )
 
 
+def all_examples(sources: Any) -> bool:
+    """Say whether every source is Examples, which have their columns already."""
+    if is_one_source(sources) or not isinstance(sources, Mapping | Sequence):
+        return isinstance(sources, Examples)
+    every = sources.values() if isinstance(sources, Mapping) else sources
+    return all(isinstance(source, Examples) for source in every)
+
+
 def _check_alike(sites: Sequence[Examples]) -> None:
     first = sites[0]
     for number, site in enumerate(sites, 1):

@@ -32,6 +32,7 @@ from discreet.transport.in_process import Aggregation, simulate
 from discreet.transport.inputs import (
     ColumnNames,
     Sources,
+    all_examples,
     check_weights,
     is_one_source,
     model_of,
@@ -184,7 +185,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     named = privacy is not None
     own = not named and is_one_source(sites)
     private = model_of(privacy, epsilon, delta)
-    columns = _with_labels(columns, labels, scores)
+    columns = _with_labels(columns, labels, scores, read=not all_examples(sites))
     sites, groups = sites_and_rows(
         sites,
         private,
@@ -243,9 +244,13 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
 
 
 def _with_labels(
-    columns: ColumnNames, labels: Sequence[str] | None, scores: Sequence[str] | None
+    columns: ColumnNames,
+    labels: Sequence[str] | None,
+    scores: Sequence[str] | None,
+    *,
+    read: bool,
 ) -> ColumnNames:
-    """Return the columns with those of several labels."""
+    """Return the columns with those of several labels, where sources are ``read``."""
     if labels is None and scores is None:
         return columns
     if labels is None:
@@ -257,8 +262,13 @@ def _with_labels(
         raise InputError(
             "labels= and scores= take the place of label= and score=: leave these out"
         )
-    if scores is None:
-        return columns  # of Examples, which have their columns
+    if scores is None and read:
+        raise InputError(
+            "name the score column of each label with scores=[...], in the order of "
+            "labels="
+        )
+    if scores is None or not read:
+        return columns
     return {**columns, "label": tuple(labels), "score": tuple(scores)}
 
 
