@@ -139,6 +139,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = True,
     examples: int | None = None,
     prevalence: float | None = None,
+    group: str | None = None,
+    in_group: list[str] | None = None,
 ) -> None:
     """Compare two models on the same examples of several files: one release.
 
@@ -147,7 +149,14 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         name: What a model is called, in the order of --score.
         examples: Public: roughly how many examples there are in all.
         prevalence: Public: roughly which share of them is positive.
+        group: Column of groups; needs --in-group for each.
+        in_group: A declared group, in which the models are compared too; repeat for
+            each.
     """
+    if (group is None) != (in_group is None):
+        raise InputError(
+            "--group names the column and --in-group each group in it: give both"
+        )
     if len(score) != 2:
         raise InputError(
             f"a comparison is of two models: give --score twice, not {len(score)} times"
@@ -156,11 +165,12 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     if len(names) != 2:
         raise InputError("two models have two names: give --name twice or not at all")
     result = compare_sites(
-        [rows.read(path, score) for path in files],
+        [rows.read(path, score, group=group) for path in files],
         privacy=protection.model(),
         form="joint" if joint else "marginals",
         examples=examples,
         prevalence=prevalence,
         names=(names[0], names[1]),
+        groups=in_group,
     )
     output.write(result)

@@ -123,10 +123,9 @@ class Rows(InDatabase):
         if isinstance(statistic, OneVsRest | OneVsOne):
             classes = statistic.classes
         several = len(self.score) > 1
-        label, labels = self.label, ()
+        labels: tuple[str, ...] = ()
         if isinstance(statistic, MultiLabel):
             labels = self._labels(statistic)
-            label = labels
         elif self.labels:
             raise InputError("the plan counts one label: leave out --labels")
         if several and not (classes or labels or isinstance(statistic, Paired)):
@@ -150,7 +149,7 @@ class Rows(InDatabase):
         other = facts.kind == "other"
         found = read(
             self.scores,
-            label=label,
+            label=labels or self.label,
             score=self.score if several or labels else self.score[0],
             positive=self.positive,
             classes=classes,

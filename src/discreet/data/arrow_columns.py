@@ -123,7 +123,9 @@ def views(batch: pa.RecordBatch, names: Names, numbers: Convert) -> Iterator[Raw
     yield rows
     for which, other in enumerate(others, 1):
         label = replace(first, scores=other.scores, label=other.label)
-        own = taken(batch, replace(label, group=None, subject=None, weight=None), numbers)
+        own = taken(
+            batch, replace(label, group=None, subject=None, weight=None), numbers
+        )
         yield replace(rows, scores=own.scores, labels=own.labels, which=which)
 
 

@@ -223,7 +223,9 @@ class PerLabel(RowSource):
         self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
     ) -> RowSource | None:
         """Keep so many rows for each label."""
-        kept = [s.bounded(most, scores, alone=alone, strict=strict) for s in self.sources]
+        kept = [
+            s.bounded(most, scores, alone=alone, strict=strict) for s in self.sources
+        ]
         known = tuple(source for source in kept if source is not None)
         return PerLabel(known) if len(known) == len(kept) else None
 

@@ -314,7 +314,7 @@ class Examples:
 
         Of several labels some may be missing: such a row counts for the others.
         """
-        if self.label_columns > 1 and not self.every_row:
+        if self.label_columns > 1 and not self.lenient:
             raw = self._labelled(raw, seen)
         labels = seen.coder(raw.which).encode(raw.labels)
         scores = tuple(c for c in map(floats, raw.scores) if c is not None)

@@ -9,9 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from discreet.privacy.loss import Loss, Unbounded
 from discreet.privacy.unit import Unit
 
-Setting: TypeAlias = Literal[
-    "deployed", "simulated", "seeded", "REHEARSAL", "own data"
-]
+Setting: TypeAlias = Literal["deployed", "simulated", "seeded", "REHEARSAL", "own data"]
 """Where the numbers come from; a rehearsal's are made up, and its stamp is loud.
 
 Own data were in one place, with whoever ran this, and no privacy model was named."""

@@ -36,9 +36,11 @@ from discreet.privacy.claim import Claim
 from discreet.report.comparison import JointCounts, ModelComparison
 from discreet.report.evaluation import Evaluation, Source
 from discreet.report.fairness import weighted_mean
+from discreet.report.group_comparison import GroupedComparison
 from discreet.report.heterogeneity import RandomGroups, heterogeneity_of
 from discreet.report.record import READERS
 from discreet.report.several import MultiEvaluation, Pair, PairArea
+from discreet.statistic.histogram import PairedInGroups
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.rank_sums import RankSums
@@ -47,7 +49,7 @@ FAR: Final = 10.0
 """A total so many times larger or smaller than was declared is told to the reader."""
 POOLED: Final = "pooled"
 """What the part of all examples is called beside groups or sites."""
-Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison
+Result: TypeAlias = Evaluation | MultiEvaluation | ModelComparison | GroupedComparison
 """What a plan can give."""
 
 
@@ -74,6 +76,9 @@ def result_of(
     in_groups = plan.cohort.random_groups > 1 and bool(releases[0].members)
     together = [pooled(releases)] if in_groups else releases
     revealed = open_release(plan, together)
+    if isinstance(revealed.statistic, PairedInGroups):
+        pairs_of = partial(_evaluations, claim, estimator, names, together)
+        return _in_groups(revealed, revealed.statistic, claim, pairs_of)
 
     parts_of = partial(_evaluations, claim, estimator, names)
     parts = parts_of(together, revealed)
@@ -82,15 +87,42 @@ def result_of(
             releases, parts, lambda one: parts_of([one], open_release(plan, [one]))
         )
     if revealed.statistic.compares:
-        joint = JointCounts(revealed.counts, revealed.noise)
-        first, second = parts.values()
-        known = joint if revealed.statistic.joint else None
-        return ModelComparison(first, second, claim, known)
+        return _compared(revealed, claim, parts)
     if set(parts) == {""}:
         return parts[""]
     pairs = _pairs(revealed.pairs(), estimator or plan.privacy.estimator())
     whole = parts.pop("", None)
     return MultiEvaluation(parts, claim, pairs, whole)
+
+
+def _compared(
+    revealed: RevealedRound, claim: Claim, parts: Mapping[str, Evaluation]
+) -> ModelComparison:
+    joint = JointCounts(revealed.counts, revealed.noise)
+    first, second = parts.values()
+    known = joint if revealed.statistic.joint else None
+    return ModelComparison(first, second, claim, known)
+
+
+def _in_groups(
+    revealed: RevealedRound,
+    statistic: PairedInGroups,
+    claim: Claim,
+    evaluations: Callable[[RevealedRound], Mapping[str, Evaluation]],
+) -> GroupedComparison:
+    """Compare two models in each group, and in all of them together."""
+    compared = {}
+    blocks = statistic.by_group(revealed.counts, revealed.noise)
+    for group, (counts, noise) in blocks.items():
+        decoded = replace(revealed.decoded, counts=counts, noise=noise)
+        own = replace(revealed, statistic=statistic.inner, decoded=decoded)
+        parts = {
+            name: replace(part, source=replace(part.source, part=f"{group} {name}"))
+            for name, part in evaluations(own).items()
+        }
+        compared[group] = _compared(own, claim, parts)
+    whole = compared.pop("")
+    return GroupedComparison(compared, whole, claim)
 
 
 def _evaluations(

@@ -89,6 +89,8 @@ class Exports:
     """All examples together, where the parts are groups or sites."""
     forest: Callable[..., Forest] | None = None
     """One metric of every part beside the pooled one, where they are groups or sites."""
+    named: tuple[str, ...] = ()
+    """The names of two models, where the parts are these in several groups."""
     whole: bool = True
     """Whether this is all of a release, so that it has a record."""
 
@@ -116,7 +118,11 @@ class Exports:
         self, made: Made, sign: Sign | None, receipts: Sequence[Receipt]
     ) -> dict[str, Any] | None:
         """Return the record with its marks; None where this is not all of a release."""
-        record = record_of(self.first, made, self.models) if self.whole else None
+        record = (
+            record_of(self.first, made, self.models or self.named)
+            if self.whole
+            else None
+        )
         return record and marked(record, sign, receipts)
 
     def to_dict(

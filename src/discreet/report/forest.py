@@ -174,7 +174,9 @@ class Forest:
             "note": self.note,
         }
 
-    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Display:
+    def plot(
+        self, path: str | Path | None = None, *, ax: Axes | None = None
+    ) -> Display:
         """Draw the rows from top to bottom; a new site's range is the last line."""
         return display(self._draw, ax=ax, path=path, size=(5.6, self._height))
 
@@ -183,13 +185,15 @@ class Forest:
         return 1.3 + 0.32 * (len(self.lines) + (self.prediction is not None))
 
     def _draw(self, axes: Axes) -> None:
-        names = []
+        names: list[str] = []
         for row in self.rows:
             _line(axes, len(names), row, PALETTE[0], "s", 4.5)
             names.append(row.name)
         if self.pooled is not None:
             _line(axes, len(names), self.pooled, PALETTE[1], "D", 6.5)
-            axes.axvline(self.pooled.estimate, color=PALETTE[1], lw=0.8, ls=":", zorder=1)
+            axes.axvline(
+                self.pooled.estimate, color=PALETTE[1], lw=0.8, ls=":", zorder=1
+            )
             names.append(self.pooled.name)
         if self.prediction is not None:
             low, high = self.prediction
@@ -198,7 +202,9 @@ class Forest:
         axes.set_yticks(range(len(names)), names)
         for label in axes.get_yticklabels():
             label.set_parse_math(False)  # names are no formulas
-        axes.set(ylim=(len(names) - 0.5, -0.5), xlabel=f"{self.title}, {self.level:.0%}")
+        axes.set(
+            ylim=(len(names) - 0.5, -0.5), xlabel=f"{self.title}, {self.level:.0%}"
+        )
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="0.93", lw=0.6)
@@ -228,7 +234,9 @@ def forest_of(
 ) -> Forest:
     """Return the forest table of some evaluations; ``sites``: with a new site's range."""
     if metric in RATES and at is None:
-        raise InputError(f"{metric} is taken at a threshold: give at=, for instance 0.5")
+        raise InputError(
+            f"{metric} is taken at a threshold: give at=, for instance 0.5"
+        )
     if metric not in RATES and metric not in METRICS:
         raise InputError(f"there is no metric {metric!r}; docs/measures.md lists them")
     at = at if metric in RATES else None
@@ -281,12 +289,16 @@ def _scale(metric: str, estimates: Mapping[str, Estimate]) -> tuple[Link, float]
     return "identity", max(float(np.var(known)) if known else 0.0, 1e-9)
 
 
-def _effect(
+def _effect(  # noqa: PLR0911 - one return a scale
     part: Evaluation, estimate: Estimate, metric: str, at: float | None, link: Link
 ) -> Effect | None:
     """Return a site's value and variance on the scale of the link; None without one."""
     fit = part.fit
-    if not isinstance(fit, Fit) or fit.refusal is not None or math.isnan(estimate.value):
+    if (
+        not isinstance(fit, Fit)
+        or fit.refusal is not None
+        or math.isnan(estimate.value)
+    ):
         return None
     edges = fit.observed.edges
     cut = at is None or at in edges.values
@@ -308,7 +320,9 @@ def _effect(
         case "logit":
             if not 0 < value < 1:
                 return None
-            return Effect(math.log(value / (1 - value)), (sd / (value * (1 - value))) ** 2)
+            return Effect(
+                math.log(value / (1 - value)), (sd / (value * (1 - value))) ** 2
+            )
         case "log":
             return Effect(math.log(value), (sd / value) ** 2) if value > 0 else None
         case "identity":

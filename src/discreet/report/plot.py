@@ -202,8 +202,14 @@ def draw_curves(axes: Axes, curves: Mapping[str, MeasureCurve]) -> None:
             if not same and not alone and label:
                 label = f"{title}, each in its colour"
             shared.add(title)
-            style = {"color": "0.4" if same else color, "ls": ":" if same else "--"}
-            axes.plot(curve.x, y, label=label or None, lw=1.0, **style)
+            axes.plot(
+                curve.x,
+                y,
+                label=label or None,
+                lw=1.0,
+                color="0.4" if same else color,
+                ls=":" if same else "--",
+            )
         lines.append(curve.y)
     every = np.concatenate(lines)
     known = every[np.isfinite(every)]

@@ -259,6 +259,7 @@ def result_from(record: Mapping[str, Any], plan: Plan) -> Result:
     """
     from discreet.report.build import result_of  # noqa: PLC0415 - it makes evaluations
     from discreet.report.comparison import ModelComparison  # noqa: PLC0415 - likewise
+    from discreet.report.group_comparison import GroupedComparison  # noqa: PLC0415
 
     tables, names = record["releases"], [*record["sites"], *record["models"]]
     most = min(max(len(plan.rounds), plan.cohort.random_groups), MOST_RELEASES)
@@ -277,8 +278,12 @@ def result_from(record: Mapping[str, Any], plan: Plan) -> Result:
             estimator=_reader(record.get("reader")),
             site_names=record["sites"],
         )
-        if isinstance(result, ModelComparison) and len(record["models"]) == 2:
-            return replace(result, names=tuple(record["models"]))
+        if len(record["models"]) == 2:
+            first, second = record["models"]
+            if isinstance(result, ModelComparison):
+                return replace(result, names=(first, second))
+            if isinstance(result, GroupedComparison):
+                return result.named((first, second))
     except DiscreetError:
         raise
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from discreet.errors import NotReleasedError
+from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
@@ -121,8 +121,16 @@ class MultiEvaluation(Parts):
         weights = [1.0 if how == "macro" else pair.examples for pair in pairs]
         return weighted_mean([pair.auc for pair in pairs], weights)
 
-    def fairness(self, threshold: float, level: float = 0.95) -> Fairness:
-        """Return groups side by side at a threshold, gaps that hold all at once."""
+    def fairness(self, threshold: float | None = None, level: float = 0.95) -> Fairness:
+        """Return groups side by side, gaps that hold all at once.
+
+        At a threshold, by default the plan's first one.
+        """
+        if threshold is None:
+            plan = next(iter(self.values())).plan
+            if plan is None or not plan.thresholds:
+                raise InputError("the plan has no threshold: give one, fairness(0.5)")
+            threshold = plan.thresholds[0]
         return Fairness(self.parts, threshold, level)
 
     def conformal(

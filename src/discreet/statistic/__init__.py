@@ -2,7 +2,12 @@
 
 from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
 from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.histogram import ClassHistogram, Grouped, Paired
+from discreet.statistic.histogram import (
+    ClassHistogram,
+    Grouped,
+    Paired,
+    PairedInGroups,
+)
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
 from discreet.statistic.multilabel import MultiLabel
 from discreet.statistic.protocol import BinCounts, Statistic
@@ -18,6 +23,7 @@ __all__ = [
     "OneVsOne",
     "OneVsRest",
     "Paired",
+    "PairedInGroups",
     "PlacedFrom",
     "RankSums",
     "Statistic",

@@ -87,6 +87,6 @@ class MultiLabel(Statistic):
         """Each label's histogram."""
         blocks = counts.reshape(len(self.labels), 2, len(self.edges))
         return {
-            name: NoisyHistogram(self.edges, *block, noise)
+            name: NoisyHistogram(self.edges, block[0], block[1], noise)
             for name, block in zip(self.labels, blocks, strict=True)
         }

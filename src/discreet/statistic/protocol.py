@@ -228,6 +228,7 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "grouped": "discreet.statistic.histogram:Grouped",
         "weighted": "discreet.statistic.weighted:Weighted",
         "paired": "discreet.statistic.histogram:Paired",
+        "paired-in-groups": "discreet.statistic.histogram:PairedInGroups",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
         "placed": "discreet.statistic.adaptive:PlacedFrom",

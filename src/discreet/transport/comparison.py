@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Literal, Unpack
+from typing import Any, Final, Literal, Unpack, overload
 
 from discreet.data.edges import EdgeRule, Edges, Listed
 from discreet.entropy import SYSTEM, Entropy
@@ -13,16 +14,19 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Round
+from discreet.privacy.claim import Setting
 from discreet.report.comparison import ModelComparison
-from discreet.statistic import Paired
+from discreet.report.group_comparison import GroupedComparison
+from discreet.statistic import Paired, PairedInGroups
 from discreet.transport.inputs import (
     ColumnNames,
     Sources,
     check_weights,
+    is_one_source,
     model_of,
     sites_of,
 )
-from discreet.transport.simulation import run
+from discreet.transport.simulation import carried_out, checked_groups
 
 EXACT_JOINT_BINS: Final = 64
 FEWEST_JOINT_BINS: Final = 5
@@ -30,8 +34,33 @@ _FEWER: Final = 3.6
 """Joint bins are so many times fewer than one histogram's under the same noise."""
 
 
+class _Choices(ColumnNames, total=False):
+    """The keywords of ``compare`` that do not decide what it returns."""
+
+    privacy: PrivacyModel | str | None
+    epsilon: float | str | None
+    delta: float | str | None
+    form: Literal["marginals", "joint"]
+    examples: int | None
+    prevalence: float | None
+    names: tuple[str, str] | None
+    entropy: Entropy
+
+
+@overload
+def compare(
+    sites: Sources | Any, *, groups: None = ..., **choices: Unpack[_Choices]
+) -> ModelComparison: ...
+
+
+@overload
+def compare(
+    sites: Sources | Any, *, groups: Sequence[str] | None, **choices: Unpack[_Choices]
+) -> ModelComparison | GroupedComparison: ...
+
+
 def compare(  # noqa: PLR0913 - every public choice is a keyword
-    sites: Sources,
+    sites: Sources | Any,
     *,
     privacy: PrivacyModel | str | None = None,
     epsilon: float | str | None = None,
@@ -40,9 +69,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     examples: int | None = None,
     prevalence: float | None = None,
     names: tuple[str, str] | None = None,
+    groups: Sequence[str] | None = None,
     entropy: Entropy = SYSTEM,
     **columns: Unpack[ColumnNames],
-) -> ModelComparison:
+) -> ModelComparison | GroupedComparison:
     """Compare the AUCs of two models whose scores are two columns of each site.
 
     ``joint`` counts pairs of bins (L1 sensitivity 1) and knows how the models' errors
@@ -50,8 +80,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     and each model's own metrics are coarser than an evaluation's. ``marginals`` counts
     each model apart (L1 sensitivity 2) and treats their errors as uncorrelated, which
     is careful: models that err alike differ less. ``names`` are what the result calls
-    the two models: by default their columns, ``score=[first, second]``. Sites are
-    given as to ``evaluate``.
+    the two models: by default their columns, ``score=[first, second]``. ``groups`` are
+    names of disjoint groups in the column ``group=``: the result then has the
+    differences within each group, and over all of them, from one release of the same
+    sensitivity. Sites are given as to ``evaluate``.
 
     >>> import numpy as np
     >>> from discreet import Examples
@@ -62,8 +94,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     >>> compare([site]).verdict()[:21]
     'a is better than b (a'
     """
+    own = privacy is None and is_one_source(sites)
     sites = sites_of(sites, classes=None, columns=columns)
     check_weights(sites)
+    groups = checked_groups(sites, groups)
     if any(site.columns != 2 for site in sites):
         raise InputError(
             "a comparison needs sites with two score columns, one a model: "
@@ -79,11 +113,20 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
         rule = spread_over(bins_for(facts, inverse_scale), facts)
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
-    plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
-    result = run(plan, sites, entropy=entropy)
-    if not isinstance(result, ModelComparison):
-        raise PlanError("this plan does not compare two models")
-    return replace(result, names=names or _called(columns))
+    statistic = Paired(edges, edges, form)
+    if groups is not None:
+        statistic = PairedInGroups(edges, edges, form, tuple(groups))
+    plan = replace(base, rounds=(Round(statistic),))
+    setting: Setting = "own data" if own else "simulated"
+    result = carried_out(plan, sites, entropy=entropy, setting=setting)
+    called = names or _called(columns)
+    match result:
+        case ModelComparison():
+            return replace(result, names=called)
+        case GroupedComparison():
+            return result.named(called)
+        case _:
+            raise PlanError("this plan does not compare two models")
 
 
 def _called(columns: ColumnNames) -> tuple[str, str]:

@@ -31,7 +31,7 @@ class Rows(NamedTuple):
     groups: Sequence[str] | None
 
 
-def sites_and_rows(
+def sites_and_rows(  # noqa: PLR0913 - what evaluate was given
     sources: Sources | Any,
     private: PrivacyModel,
     *,
@@ -110,7 +110,8 @@ def _whole(
             "site= and group= both tell rows apart: evaluate once by site and once by "
             "group"
         )
-    return read(source, classes=classes, weight=weight, **{**columns, "group": site})
+    named: ColumnNames = {**columns, "group": site}
+    return read(source, classes=classes, weight=weight, **named)
 
 
 def _check_rows(

@@ -198,7 +198,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         weight=weight,
     )
     check_weights(sites, max_weight)
-    groups = _checked_groups(sites, groups)
+    groups = checked_groups(sites, groups)
     if random_groups is not None:
         whole(random_groups, "the number of random groups", least=FEWEST_GROUPS)
         if random_groups > len(sites):
@@ -233,7 +233,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     fitted_by = None if interpolation is None else plan.privacy.estimator(interpolation)
-    return _run(
+    return carried_out(
         plan,
         sites,
         estimator=fitted_by or method,
@@ -272,7 +272,7 @@ def _with_labels(
     return {**columns, "label": tuple(labels), "score": tuple(scores)}
 
 
-def _checked_groups(
+def checked_groups(
     sites: Sequence[Examples], groups: Sequence[str] | None
 ) -> Sequence[str] | None:
     """Say when groups are there and nobody asks for them; an empty list is no wish."""
@@ -330,7 +330,7 @@ def run(
     >>> discreet.run(plan, sites).auc.value > 0.97
     True
     """
-    return _run(
+    return carried_out(
         plan,
         sites_of(sites, classes=None, columns=columns),
         entropy=entropy,
@@ -341,7 +341,7 @@ def run(
     )
 
 
-def _run(
+def carried_out(
     plan: Plan,
     sites: Sequence[Examples],
     *,
@@ -352,6 +352,7 @@ def _run(
     progress: Callable[[int], None] | None = None,
     setting: Setting = "simulated",
 ) -> Result:
+    """Carry out a plan over these sites; ``setting`` is what the claim says of it."""
     own: Result | None = plan.protocol.run(plan, sites, entropy=entropy)
     if own is not None:
         return own
