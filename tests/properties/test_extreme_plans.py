@@ -96,6 +96,8 @@ def rounds(drawn: Drawn, kind: str) -> list[dict[str, Any]]:
         "grouped": {"groups": GROUPS},
         "one-vs-rest": {"classes": CLASSES},
         "one-vs-one": {"classes": CLASSES},
+        "multi-label": {"labels": ["x", "y"]},
+        "paired-in-groups": {"form": "joint", "groups": GROUPS},
         "paired": {"form": drawn.one(["joint", "marginals"])},
         "hierarchy": {"branching": 2},
         "site-sums": {"effects": effects, "within": False, "share": "0.25"},
@@ -105,7 +107,7 @@ def rounds(drawn: Drawn, kind: str) -> list[dict[str, Any]]:
         tree = {"budget": "0.2", "statistic": "hierarchy", "branching": 2}
         tree["edges"] = [{"rule": "uniform", "bins": 8}]
         return [tree, {"budget": "0.8", "statistic": kind, "bins": 3}]
-    many = 2 if kind == "paired" else 1
+    many = 2 if kind.startswith("paired") else 1
     if kind == "hierarchy":
         edges = {"rule": "uniform", "bins": 8}
     table = {"budget": "1", "statistic": kind, **further[kind]}
@@ -114,6 +116,7 @@ def rounds(drawn: Drawn, kind: str) -> list[dict[str, Any]]:
 
 KINDS = [
     *("histogram", "weighted", "grouped", "one-vs-rest", "one-vs-one", "paired"),
+    *("multi-label", "paired-in-groups"),
     *("hierarchy", "equi-depth", *["site-sums"] * 6),
 ]
 
@@ -202,7 +205,8 @@ def compared(drawn: Drawn, plan: discreet.Plan) -> None:
     unit = plan.privacy.protects
     kind = plan.rounds[0].statistic.name
     classes = kind in ("one-vs-rest", "one-vs-one")
-    columns = {"one-vs-rest": 3, "one-vs-one": 3, "paired": 2}.get(kind, 1)
+    columns = {"one-vs-rest": 3, "one-vs-one": 3, "multi-label": 2}.get(kind, 1)
+    columns = 2 if kind.startswith("paired") else columns
     held = rows(drawn, int(drawn.rng.integers(1, 40)), columns, classes)
     there = neighbour(held, unit.kind)
     earlier: list[Release] = []

@@ -75,7 +75,7 @@ def test_two_files_give_the_pooled_table_json_and_plots(files):
     document = json.loads((files / "out.json").read_text())
     assert 0.8 < document["metrics"]["auc"]["value"] < 0.87
     names = sorted(path.name for path in (files / "plots").iterdir())
-    assert names == ["calibration.png", "det.png", "pr.png", "roc.png"]
+    assert names == ["calibration.png", "decision.png", "det.png", "pr.png", "roc.png"]
 
 
 @pytest.mark.usefixtures("files")
@@ -101,7 +101,7 @@ def test_two_files_give_the_pooled_table_json_and_plots(files):
                 *("north.parquet", "--group", "sex", "--bins", 64),
                 *("--in-group", "f", "--in-group", "m"),
             ),
-            ("AUC f", "AUC macro"),
+            ("AUC f", "AUC pooled"),
         ),
     ],
     ids=["private, by the real protocol", "a lying site", "groups"],
