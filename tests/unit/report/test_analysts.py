@@ -173,7 +173,9 @@ def test_a_decision_plot_has_the_curves_limits_and_both_references(groups, tmp_p
     lines = {line.get_label(): line.get_ydata() for line in shown.ax_.get_lines()}
     assert lines["pooled"].tolist() == curve.y.tolist()
     assert set(lines) == {"pooled", "treat all", "treat none"}
-    assert shown.ax_.get_ylim()[1] < 0.5  # limits that reach far do not squeeze the curve
+    assert (
+        shown.ax_.get_ylim()[1] < 0.5
+    )  # limits that reach far do not squeeze the curve
     several = groups.plot("decision").ax_.get_legend_handles_labels()[1]
     assert several == ["f", "treat all, each in its colour", "treat none", "m"]
     with pytest.raises(InputError, match="a forest plot is of sites or groups"):

@@ -1,6 +1,7 @@
 """One frame with a column of sites: rows per site, the pooled row, a new site's range."""
 
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -15,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 import discreet
 from discreet.errors import IgnoredWarning, InputError, PlanError
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
+from discreet.plan.cohort import Cohort, Member, Roster
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.privacy.loss import PureDP
 from discreet.privacy.unit import Unit
@@ -280,3 +282,17 @@ def test_models_that_cannot_release_rows_refuse_before_anything_is_counted(
 ):
     with pytest.raises(error):
         discreet.evaluate(frame, **WHERE, privacy=privacy, per_site=True)
+
+
+def test_a_plan_of_exact_sums_does_not_name_its_sites_as_groups():
+    sites = tuple(Member(name, name[:1].encode() * 32) for name in ("north", "south"))
+    facts, groups = discreet.PublicFacts(), ["south", "north", "other"]
+    exact = discreet.recommend(
+        facts, discreet.SecureAggregation(), groups=groups, cohort=Cohort(2)
+    )
+    with pytest.raises(PlanError, match="every site's own exact counts"):
+        replace(exact, roster=Roster(sites))
+    noisy = discreet.recommend(
+        facts, discreet.DistributedDP(1), groups=groups, cohort=Cohort(2)
+    )
+    assert replace(noisy, roster=Roster(sites)).statistic.told_apart == tuple(groups)
