@@ -186,9 +186,13 @@ def examples(held: list[tuple], plan: discreet.Plan, columns: int, classes: bool
     scores = np.array([row[0] for row in held], dtype=float).reshape(-1, columns)
     limits = plan.facts.scores
     other = limits.kind == "other"
+    labels = np.array([row[1] for row in held], dtype=object if classes else np.int64)
+    if plan.statistic.name == "multi-label":  # the second one is missing at times
+        second = [None if row[2] is None else row[4] % 2 for row in held]
+        labels = np.array([labels.tolist(), second], dtype=object).T.reshape(-1, 2)
     return Examples(
         scores if columns > 1 else scores[:, 0],
-        np.array([row[1] for row in held], dtype=object if classes else np.int64),
+        labels,
         groups=np.array([row[2] for row in held], dtype=object),
         subjects=np.array([row[3] for row in held], dtype=np.int64),
         weights=np.array([row[4] for row in held], dtype=np.int64),

@@ -101,14 +101,6 @@ class Plan:
                 f"for at least {self.cohort.least_sites} survivors"
             )
 
-        names = {member.name for member in self.roster.sites} if self.roster else set()
-        told_apart = set(self.statistic.told_apart)
-        if names and self.privacy.protects is None and names <= told_apart:
-            raise PlanError(
-                "one row per site would reveal every site's own exact counts, which "
-                f"{self.privacy.name} exists to hide: plan with noise, or without groups"
-            )
-
     def _check_statistics(self) -> None:
         before: Statistic | None = None
         for r in self.rounds:
@@ -125,6 +117,13 @@ class Plan:
             raise PlanError(
                 "random groups are for plans of one round whose answers are summed: "
                 "give edges, or use SecureAggregation or DistributedDP"
+            )
+        names = {member.name for member in self.roster.sites} if self.roster else set()
+        told_apart = set(self.statistic.told_apart)
+        if names and self.privacy.protects is None and names <= told_apart:
+            raise PlanError(
+                "one row per site would reveal every site's own exact counts, which "
+                f"{self.privacy.name} exists to hide: plan with noise, or without groups"
             )
 
     def rehearsed(self) -> Plan:
