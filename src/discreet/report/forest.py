@@ -208,6 +208,8 @@ class Forest:
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="0.93", lw=0.6)
+        if self.shown:  # a difference: no difference is the line to see
+            axes.axvline(0.0, color="0.6", lw=0.9, ls=":", zorder=0)
         if self.metric == "auc" and not self.shown:
             axes.axvline(0.5, color="0.6", lw=0.9, ls=":", zorder=0)
             known = [r.low for r in self.lines if not math.isnan(r.low)]
