@@ -49,9 +49,11 @@ from discreet.statistic import (
     EquiDepthFrom,
     Grouped,
     Hierarchy,
+    MultiLabel,
     OneVsOne,
     OneVsRest,
     Paired,
+    PairedInGroups,
     PlacedFrom,
 )
 from discreet.statistic.adaptive import Refined
@@ -79,6 +81,8 @@ STATISTICS: dict[str, Statistic] = {
     "one-vs-one": OneVsOne(BINS, CLASSES),
     "two models, marginals": Paired(BINS, BINS, "marginals"),
     "two models, joint": Paired(BINS, BINS, "joint"),
+    "two models in groups": PairedInGroups(BINS, BINS, "joint", ("a", "b")),
+    "several labels": MultiLabel(BINS, ("x", "y")),
     "tree": TREE,
     "weights": Weighted(ClassHistogram(BINS), HEAVIEST),
 }
@@ -110,11 +114,15 @@ def kinds(statistic: Statistic) -> list[tuple]:
     """All rows that the statistic can tell apart: scores, label, group."""
     columns = 1
     labels: tuple = (0, 1)
-    groups = ("a", "b") if isinstance(statistic, Grouped) else ("",)
+    grouped = isinstance(statistic, Grouped | PairedInGroups)
+    groups = ("a", "b") if grouped else ("",)
     if isinstance(statistic, OneVsRest | OneVsOne):
         columns, labels = len(CLASSES), CLASSES
     if isinstance(statistic, Paired):
         columns = 2
+    if isinstance(statistic, MultiLabel):
+        columns = len(statistic.labels)
+        labels = tuple(itertools.product((0, 1), repeat=columns))
     if isinstance(statistic, Weighted):
         groups = tuple(range(HEAVIEST + 1))  # what a row weighs, in a group's place
     middles = statistic.binnings[0].array
@@ -128,10 +136,13 @@ def counted(statistic: Statistic, unit: Unit, rows, subjects) -> tuple[int, ...]
     multi = isinstance(statistic, OneVsRest | OneVsOne)
     columns = len(statistic.binnings) if isinstance(statistic, Paired) else 1
     columns = len(CLASSES) if multi else columns
+    several = isinstance(statistic, MultiLabel)
+    columns = len(statistic.labels) if several else columns
     scores = np.array([row[0] for row in rows], dtype=float).reshape(-1, columns)
+    labels = np.array([row[1] for row in rows], dtype=object if multi else np.int64)
     examples = Examples(
         scores if columns > 1 else scores[:, 0],
-        np.array([row[1] for row in rows], dtype=object if multi else np.int64),
+        labels.reshape(-1, columns) if several else labels,
         groups=np.array([row[2] for row in rows], dtype=object),
         subjects=np.array(subjects, dtype=object),
         classes=CLASSES if multi else None,

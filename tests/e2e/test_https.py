@@ -8,8 +8,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from discreet.data.examples import Examples
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
@@ -17,6 +21,9 @@ from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.file import dumps
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.rounds import Round
+from discreet.report.verification import verify
+from discreet.statistic import MultiLabel
 from e2e.https_consortium import SITES, Consortium, consortium, make
 
 pytestmark = pytest.mark.long
@@ -66,6 +73,47 @@ def test_commands_reveal_the_sum_of_the_sites_own_answers(
         assert events[-1]["how"] == "revealed"
         claim = json.loads((tmp_path / "c" / "r.json").read_text())["claim"]
         assert claim["setting"] == "deployed"
+
+
+def test_several_labels_are_planned_previewed_and_released_between_processes(
+    made: Path, tmp_path: Path
+) -> None:
+    """One label of some rows is missing: these rows count for the other label."""
+    names, scores = ["x", "y"], ["p", "q"]
+    ordered = [word for name in scores for word in ("--score", name)]
+    with consortium(made, tmp_path / "c", SecureAggregation()) as running:
+        folder, rng = tmp_path / "c", np.random.default_rng(3)
+        statistic = MultiLabel(running.plan.statistic.edges, tuple(names))
+        plan = replace(running.plan, rounds=(Round(statistic),))
+        (folder / "plan.toml").write_text(dumps(plan))
+        expected = np.zeros(statistic.size, dtype=np.int64)
+        for site in SITES:
+            truth, risk = rng.random((300, 2)) < 0.4, rng.random((300, 2))
+            columns = {
+                n: pa.array(c.astype(int)) for n, c in zip(names, truth.T, strict=True)
+            }
+            columns["y"] = pa.array([None, *truth[1:, 1].astype(int).tolist()])
+            columns |= {n: pa.array(c) for n, c in zip(scores, risk.T, strict=True)}
+            pq.write_table(pa.table(columns), folder / f"{site}.parquet")
+            labels = truth.astype(object)
+            labels[0, 1] = None
+            expected += statistic.count(Examples(risk, labels))
+        preview = running.start("preview", "plan.toml", "east.parquet", *ordered)
+        assert preview.ends() == 0, preview.said()
+        assert "AUC of label y" in preview.said()
+        wrong = running.start("preview", "plan.toml", "east.parquet", "--score", "p")
+        assert wrong.ends() == 2
+        assert "repeat --score for each" in wrong.said()
+        running.commands.clear()
+        coordinator = running.coordinate("--json", "r.json", "--report", "r.html")
+        sites = [running.site(site, *ordered) for site in SITES]
+        for command in (coordinator, *sites):
+            assert command.ends() == 0, command.said()
+        assert running.revealed() == expected.tolist()
+        assert expected.reshape(2, -1).sum(axis=1).tolist() == [900, 897]
+        assert "AUC macro" in coordinator.said()
+        assert list(json.loads((folder / "r.json").read_text())["parts"]) == names
+        assert verify((folder / "r.html").read_text(), trusted=plan).holds
 
 
 LONGER = pytest.mark.slow

@@ -96,6 +96,8 @@ def rounds(drawn: Drawn, kind: str) -> list[dict[str, Any]]:
         "grouped": {"groups": GROUPS},
         "one-vs-rest": {"classes": CLASSES},
         "one-vs-one": {"classes": CLASSES},
+        "multi-label": {"labels": ["x", "y"]},
+        "paired-in-groups": {"form": "joint", "groups": GROUPS},
         "paired": {"form": drawn.one(["joint", "marginals"])},
         "hierarchy": {"branching": 2},
         "site-sums": {"effects": effects, "within": False, "share": "0.25"},
@@ -105,7 +107,7 @@ def rounds(drawn: Drawn, kind: str) -> list[dict[str, Any]]:
         tree = {"budget": "0.2", "statistic": "hierarchy", "branching": 2}
         tree["edges"] = [{"rule": "uniform", "bins": 8}]
         return [tree, {"budget": "0.8", "statistic": kind, "bins": 3}]
-    many = 2 if kind == "paired" else 1
+    many = 2 if kind.startswith("paired") else 1
     if kind == "hierarchy":
         edges = {"rule": "uniform", "bins": 8}
     table = {"budget": "1", "statistic": kind, **further[kind]}
@@ -114,6 +116,7 @@ def rounds(drawn: Drawn, kind: str) -> list[dict[str, Any]]:
 
 KINDS = [
     *("histogram", "weighted", "grouped", "one-vs-rest", "one-vs-one", "paired"),
+    *("multi-label", "paired-in-groups"),
     *("hierarchy", "equi-depth", *["site-sums"] * 6),
 ]
 
@@ -183,9 +186,13 @@ def examples(held: list[tuple], plan: discreet.Plan, columns: int, classes: bool
     scores = np.array([row[0] for row in held], dtype=float).reshape(-1, columns)
     limits = plan.facts.scores
     other = limits.kind == "other"
+    labels = np.array([row[1] for row in held], dtype=object if classes else np.int64)
+    if plan.statistic.name == "multi-label":  # the second one is missing at times
+        second = [None if row[2] is None else row[4] % 2 for row in held]
+        labels = np.array([labels.tolist(), second], dtype=object).T.reshape(-1, 2)
     return Examples(
         scores if columns > 1 else scores[:, 0],
-        np.array([row[1] for row in held], dtype=object if classes else np.int64),
+        labels,
         groups=np.array([row[2] for row in held], dtype=object),
         subjects=np.array([row[3] for row in held], dtype=np.int64),
         weights=np.array([row[4] for row in held], dtype=np.int64),
@@ -202,7 +209,8 @@ def compared(drawn: Drawn, plan: discreet.Plan) -> None:
     unit = plan.privacy.protects
     kind = plan.rounds[0].statistic.name
     classes = kind in ("one-vs-rest", "one-vs-one")
-    columns = {"one-vs-rest": 3, "one-vs-one": 3, "paired": 2}.get(kind, 1)
+    columns = {"one-vs-rest": 3, "one-vs-one": 3, "multi-label": 2}.get(kind, 1)
+    columns = 2 if kind.startswith("paired") else columns
     held = rows(drawn, int(drawn.rng.integers(1, 40)), columns, classes)
     there = neighbour(held, unit.kind)
     earlier: list[Release] = []

@@ -38,6 +38,7 @@ from discreet.plan.privacy_model import MODELS as KNOWN
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
 from discreet.report.timed import TimedEvaluation, TimedEvaluations
+from discreet.report.group_comparison import GroupedComparison
 from discreet.session import coordinator
 from discreet.session.coordinator import Coordinator, evaluation_of
 from discreet.session.policy import UNIT_NAMES
@@ -48,9 +49,11 @@ from discreet.statistic import (
     EquiDepthFrom,
     Grouped,
     Hierarchy,
+    MultiLabel,
     OneVsOne,
     OneVsRest,
     Paired,
+    PairedInGroups,
     PlacedFrom,
 )
 from discreet.statistic.adaptive import Refined
@@ -110,6 +113,8 @@ STATISTICS = {
     "grouped": (Round(Grouped(ClassHistogram(BINS), ("a", "b"))),),
     "paired": (Round(Paired(BINS, BINS)),),
     "paired, joint": (Round(Paired(BINS, BINS, "joint")),),
+    "paired in groups": (Round(PairedInGroups(BINS, BINS, groups=("a", "b"))),),
+    "multi-label": (Round(MultiLabel(BINS, ("x", "y", "z"))),),
     "site-sums": (
         Round(SiteSums(ClassHistogram(BINS), (EffectTerms.of("auc", private=True),))),
     ),
@@ -160,8 +165,13 @@ def data(statistic):
         k = rng.integers(0, 3, n)
         raw = np.exp(rng.normal(0, 1, (n, 3)) + 1.5 * np.eye(3)[k])
         s, y = raw / raw.sum(axis=1, keepdims=True), np.array(CLASSES)[k]
+    elif statistic == "multi-label":
+        y = rng.random((n, 3)) < (0.2, 0.4, 0.5)
+        s = 1 / (1 + np.exp(-rng.normal(1.6 * y - 0.8, 1.0)))
     elif statistic.startswith("paired"):
         s = np.column_stack([s, 1 / (1 + np.exp(-rng.normal(1.0 * y - 0.5, 1.0)))])
+        if statistic.endswith("groups"):
+            more["groups"] = np.where(np.arange(n) % 7 < 3, "a", "b")
     else:
         more["groups"] = np.where(np.arange(n) % 7 < 3, "a", "b")
         more["subjects"] = np.array([f"person {i}" for i in range(n)])
@@ -202,6 +212,12 @@ def areas(result):
         return values
     if isinstance(result, discreet.Evaluation):
         return {"": result.auc.value}
+    if isinstance(result, GroupedComparison):
+        return {
+            (group, name): part.auc.value
+            for group, each in (*result.items(), ("", result.pooled))
+            for name, part in each.items()
+        }
     return {name: part.auc.value for name, part in result.items()}
 
 

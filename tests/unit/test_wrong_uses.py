@@ -62,8 +62,28 @@ def _plan():
 
 
 PYTHON = {
-    "one frame, no list": lambda: discreet.evaluate(FRAME),
-    "one path, no list": lambda: discreet.evaluate("north.csv"),
+    "a column of sites in a list of sites": lambda: discreet.evaluate(
+        [FRAME], site="ward"
+    ),
+    "a column of sites of Examples": lambda: discreet.evaluate(
+        discreet.Examples(S, Y), site="ward"
+    ),
+    "exact rows per site under secure aggregation": lambda: discreet.evaluate(
+        [FRAME, FRAME], per_site=True, privacy="secure-aggregation"
+    ),
+    "rows per site and per group": lambda: discreet.evaluate(
+        [FRAME, FRAME], per_site=True, groups=["a"]
+    ),
+    "several labels without their scores": lambda: discreet.evaluate(
+        [FRAME], labels=["a", "b"]
+    ),
+    "fewer scores than labels": lambda: discreet.evaluate(
+        [FRAME], labels=["a", "b"], scores=["s"]
+    ),
+    "a rate without its threshold": lambda: discreet.evaluate(
+        FRAME, group="sex"
+    ).forest("recall"),
+    "a forest plot of one evaluation": lambda: _evaluate().plot("forest"),
     "a number of sites": lambda: discreet.evaluate(3),
     "no sites": lambda: discreet.evaluate([]),
     "an array for a site": lambda: discreet.evaluate([S]),

@@ -94,20 +94,22 @@ class ScoredRows(ScoreOptions, FileFormat):
 
     def read(self, place: str | Path, score: list[str], **more: Any) -> Examples:
         """Read the rows of one site."""
-        return read(
-            place,
-            label=None if self.event is not None else self.label,
-            time=self.time,
-            event=self.event,
-            score=score[0] if len(score) == 1 else score,
-            positive=self.positive,
-            subject=self.subject,
-            kind=self.kind.value,
-            low=self.low,
-            high=self.high,
+        return read(place, **{**self.columns(score), **more})
+
+    def columns(self, score: list[str]) -> dict[str, Any]:
+        """Return the keywords of ``read``."""
+        return {
+            "label": None if self.event is not None else self.label,
+            "time": self.time,
+            "event": self.event,
+            "score": score[0] if len(score) == 1 else score,
+            "positive": self.positive,
+            "subject": self.subject,
+            "kind": self.kind.value,
+            "low": self.low,
+            "high": self.high,
             **self.keywords(),
-            **more,
-        )
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,7 @@ class MeasureOptions:
             the scores lie and places the bins.
         classes: A class of a multi-class problem; repeat for each.
         groups: A declared group; repeat for each.
+        labels: One of several labels that every row has; repeat for each.
         max_weight: Public: the largest weight of a row, where rows have weights.
         max_examples_per_site: No site has more: bounds the effect of false data.
         random_groups: Split the sites at random into so many groups, one sum per group:
@@ -139,6 +142,7 @@ class MeasureOptions:
     pilot: bool = False
     classes: list[str] | None = None
     groups: list[str] | None = None
+    labels: list[str] | None = None
     max_weight: int | None = None
     max_examples_per_site: int | None = None
     random_groups: int | None = None

@@ -42,6 +42,7 @@ OPTION_NAMES: Final = {
     "thresholds": "threshold",
     "names": "name",
     "multiclass": "ovo",
+    "scores": "score",
 }
 """Options whose names differ from Python's keywords."""
 _KEYWORDS: Final = frozenset(
@@ -52,7 +53,7 @@ _KEYWORDS: Final = frozenset(
         *("delimiter", "decimal", "thousands", "encoding", "percent", "sheet"),
         *("table", "where", "query"),
         *("max_examples_per_site", "min_survivors", "colluders", "privacy"),
-        *("epsilon", "delta", "mechanism", "unit"),
+        *("epsilon", "delta", "mechanism", "unit", "labels", "site", "per_site"),
     )
 )
 _ASSIGNED: Final = re.compile(
@@ -98,6 +99,13 @@ def run(
     if code == EXIT_INTERRUPTED:  # click has turned the interrupt into its exit code
         tell(sentence(KeyboardInterrupt()), speaker=speaker)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def was_given(option: str) -> bool:
+    """Say whether an option of the running command was given, not left at its default."""
+    context = import_module(f"{_CLICK}.globals").get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _flush() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,9 +12,11 @@ from rich.progress import Progress
 
 from discreet.cli import choices
 from discreet.cli import files as options
+from discreet.cli.entry import was_given
 from discreet.data.tables import is_address
 from discreet.errors import InputError
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.report.build import Result
 from discreet.transport.comparison import compare as compare_sites
 from discreet.transport.simulation import evaluate as evaluate_sites
@@ -40,6 +43,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     score: list[str] = ["y_score"],  # noqa: B006 - typer copies it
     ovo: bool = False,
     group: str | None = None,
+    site: str | None = None,
+    per_site: bool = False,
     name: str = "",
 ) -> None:
     """Evaluate the pooled data of files, as if they could not be pooled.
@@ -48,12 +53,17 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         secagg: Add up by the real secure aggregation protocol.
         examples: Public: roughly how many examples there are in all.
         score: Column of scores; repeat it in the order of --class for more classes than
-            two.
+            two, or of --labels for several labels.
         ovo: Also compare each pair of classes.
         group: Column of groups; needs --in-group for each.
+        site: Column of one file that says at which site a row is: one row per site, the
+            pooled row, and what a new site can expect. Without --privacy the file is
+            your own data.
+        per_site: Under --privacy with noise: release one row per site too, and charge
+            for it.
         name: Name of the measured model.
     """
-    model = protection.model()
+    model: PrivacyModel | None = protection.model()
     if (group is None) != (measured.groups is None):
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
@@ -64,18 +74,31 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         "classes": measured.classes,
         "causes": followed.causes,
     }
-    sites = [
+    if measured.labels:
+        columns["label"] = measured.labels
+    sites: Any = [
         rows.read(
             path, score, **columns, **(asdict(database) if is_address(path) else {})
         )
         for path in files
     ]
-    facts = PublicFacts(examples, measured.prevalence, sites[0].scores)
+    more: dict[str, Any] = {"per_site": per_site or None}
+    if site is not None:
+        if len(files) != 1 or group is not None:
+            raise InputError("--site names a column of one file, without --group")
+        where = asdict(database) if is_address(files[0]) else {}
+        more |= {"site": site, "weight": weight, **rows.columns(score), **where}
+        if measured.labels:
+            raise InputError("--site and --labels are two evaluations: give one")
+        sites = files[0]
+        if not was_given("privacy"):
+            model = None
+    facts = PublicFacts(examples, measured.prevalence, rows.declared())
     screen = Console(stderr=True)
     with Progress(
         console=screen, transient=True, disable=not screen.is_terminal
     ) as progress:
-        task = progress.add_task("Counting", total=len(sites))
+        task = progress.add_task("Counting", total=None if site else len(files))
         result: Result = evaluate_sites(
             sites,
             privacy=model,
@@ -86,6 +109,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             classes=measured.classes,
             multiclass="ovo" if ovo else "ovr",
             groups=measured.groups,
+            labels=measured.labels,
             max_weight=measured.max_weight,
             pilot=measured.pilot,
             name=name,
@@ -98,6 +122,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             censoring=followed.censoring,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
+            **more,
         )
     output.write(result)
 
@@ -127,6 +152,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = True,
     examples: int | None = None,
     prevalence: float | None = None,
+    group: str | None = None,
+    in_group: list[str] | None = None,
 ) -> None:
     """Compare two models on the same examples of several files: one release.
 
@@ -135,7 +162,14 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         name: What a model is called, in the order of --score.
         examples: Public: roughly how many examples there are in all.
         prevalence: Public: roughly which share of them is positive.
+        group: Column of groups; needs --in-group for each.
+        in_group: A declared group, in which the models are compared too; repeat for
+            each.
     """
+    if (group is None) != (in_group is None):
+        raise InputError(
+            "--group names the column and --in-group each group in it: give both"
+        )
     if len(score) != 2:
         raise InputError(
             f"a comparison is of two models: give --score twice, not {len(score)} times"
@@ -165,5 +199,6 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         cuts=followed.cut,
         intervals=followed.intervals,
         censoring=followed.censoring,
+        groups=in_group,
     )
     output.write(result)

@@ -24,7 +24,7 @@ from discreet.plan import file as planfile
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import REHEARSAL
 from discreet.session.preview import plan_bound, plan_cuts
-from discreet.statistic import OneVsOne, OneVsRest, Paired
+from discreet.statistic import MultiLabel, OneVsOne, OneVsRest, Paired
 from discreet.statistic.timed import causes_of
 from discreet.statistic.weighted import Weighted
 
@@ -44,6 +44,12 @@ ScoreColumns: TypeAlias = Annotated[
 ]
 LabelColumn: TypeAlias = Annotated[
     str, typer.Option("--label", "--y-true", help="Column of true labels.")
+]
+LabelColumns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column of one of several labels; repeat for each, in the order of --score."
+    ),
 ]
 PositiveLabel: TypeAlias = Annotated[
     str | None, typer.Option(help="The positive label, when labels are not 0/1.")
@@ -118,6 +124,7 @@ class Rows(FileFormat, InDatabase):
     scores: Annotated[str | None, PLACE] = None
     score: ScoreColumns = field(default_factory=lambda: ["y_score"])
     label: LabelColumn = "y_true"
+    labels: LabelColumns = None
     positive: PositiveLabel = None
     time: TimeColumn = None
     event: EventColumn = None
@@ -133,7 +140,16 @@ class Rows(FileFormat, InDatabase):
         if isinstance(statistic, OneVsRest | OneVsOne):
             classes = statistic.classes
         several, wanted = len(self.score) > 1, len(statistic.columns)
-        if several and wanted == 1 and not isinstance(statistic, Paired):
+        labels: tuple[str, ...] = ()
+        if isinstance(statistic, MultiLabel):
+            labels = self._labels(statistic)
+        elif self.labels:
+            raise InputError("the plan counts one label: leave out --labels")
+        if (
+            several
+            and wanted == 1
+            and not (labels or isinstance(statistic, Paired))
+        ):
             raise InputError(
                 "the plan measures one score, and several --score were given: give one"
             )
@@ -166,11 +182,11 @@ class Rows(FileFormat, InDatabase):
         other = facts.kind == "other"
         found = read(
             self.scores,
-            label=None if timed else self.label,
+            label=None if timed else labels or self.label,
             time=self.time,
             event=self.event,
             causes=causes,
-            score=self.score if several else self.score[0],
+            score=self.score if several or labels else self.score[0],
             positive=self.positive,
             classes=classes,
             group=self.group,
@@ -188,6 +204,21 @@ class Rows(FileFormat, InDatabase):
         if sys.stderr.isatty():
             found.listener = _tell_pace
         return found
+
+    def _labels(self, statistic: MultiLabel) -> tuple[str, ...]:
+        """Return the label columns: as many as the plan names, each with a score."""
+        labels = tuple(self.labels or statistic.labels)
+        if self.counts is not None:
+            raise InputError(
+                "counts of a query are of one label: give the scored rows, or let the "
+                "database count them with --table"
+            )
+        if len(labels) != len(statistic.labels) or len(labels) != len(self.score):
+            raise InputError(
+                f"the plan names {len(statistic.labels)} labels: repeat --score for each "
+                "in the plan's order, and --labels too where columns have other names"
+            )
+        return labels
 
     def _check_weight(self, *, weighted: bool) -> None:
         if weighted and (self.weight is None or self.counts is not None):
@@ -232,8 +263,9 @@ class Output:
         json: Write every number to this JSON file.
         record: Keep what the sites revealed in the report and the JSON file, for
             `discreet verify`; without it nobody can check them.
-        plots: Write ROC, PR, DET and calibration plots into this folder; of time to event
-            survival by risk group, the AUC over time, calibration and decision curves.
+        plots: Write ROC, PR, DET, calibration and decision plots, and a forest plot of
+            sites or groups, into this folder; of time to event survival by risk group,
+            the AUC over time, calibration and decision curves.
         export: Write the measures and curves as CSV, OHDSI's tables and a model card's
             metrics into this folder.
     """
@@ -327,4 +359,6 @@ def _write_plots(result: Result, folder: Path) -> None:
         stem = f"{safe_file_name(name)}-" if name else ""
         for kind in drawn[name]:
             part.plot(kind, folder / f"{stem}{kind}.png")
+    if getattr(result.exports, "forest", None) is not None:
+        result.plot("forest", folder / "forest.png")
     typer.echo(f"Plots are in {folder}/")

@@ -108,6 +108,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         edges=measured.edges(facts),
         classes=measured.classes,
         groups=measured.groups,
+        labels=measured.labels,
         max_weight=measured.max_weight,
         pilot=measured.pilot,
         heterogeneity=measured.heterogeneity_question(),
@@ -125,7 +126,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         refusal = _followup(chosen, page, sites=known, auc=auc)
     elif not chosen.privacy.predictable:
         typer.echo(f"There is no prediction under {chosen.privacy.name} privacy.")
-    elif measured.classes is None:
+    elif measured.classes is None and measured.labels is None:
         with Progress(console=Console(stderr=True), transient=True) as progress:
             progress.add_task("Predicting errors", total=None)
             prediction = predict(chosen, sites=known, auc=auc, repetitions=repetitions)
@@ -136,7 +137,8 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
                 _periods(prediction, len(measured.groups or ()), watch_drop) or refusal
             )
     else:
-        typer.echo("There is no prediction for more than two classes.")
+        several = "several labels" if measured.labels else "more than two classes"
+        typer.echo(f"There is no prediction for {several}.")
     if page is not None:
         _write_page(page, chosen, sites=known, auc=auc)
     if refusal is not None:

@@ -49,11 +49,21 @@ class Names:
     format: FileFormat = PLAIN
     """How numbers are written, where a column of them is text."""
     time: str | None = None
+    more: tuple[str, ...] = ()
+    """Further labels of the same rows: the k-th label has the k-th score."""
 
     def all(self) -> list[str]:
         """Return every column that is read."""
         rest = (self.group, self.subject, self.weight, self.time)
-        return [*self.scores, self.label, *(name for name in rest if name is not None)]
+        named = [name for name in rest if name is not None]
+        return [*self.scores, self.label, *self.more, *named]
+
+    def each(self) -> tuple[Names, ...]:
+        """Return one label's names after the other; all in one where there is one."""
+        if not self.more:
+            return (self,)
+        pairs = zip(self.scores, (self.label, *self.more), strict=True)
+        return tuple(replace(self, scores=(s,), label=y, more=()) for s, y in pairs)
 
     def numbers(self) -> list[str]:
         """Return the columns that hold numbers: scores, weights and times."""
@@ -94,13 +104,15 @@ def plain_columns(
     """Take the named columns out of each batch; ``weight`` says how many a row is."""
     for batch in batches:
         try:
-            rows = taken(batch, names, partial(declared_numbers, written=names.format))
-            if weight is not None:
+            declared = partial(declared_numbers, written=names.format)
+            for rows in views(batch, names, declared):
+                if weight is None:
+                    yield rows
+                    continue
                 many = _plain_numbers(
                     batch.column(batch.schema.get_field_index(weight))
                 )
-                rows = replace(rows, weights=many.astype(np.int64))
-            yield rows
+                yield replace(rows, weights=many.astype(np.int64))
         except (pa.ArrowException, UnicodeDecodeError):
             raise names.problem(
                 "a column holds nested or undecodable values; give plain numbers "
@@ -124,6 +136,19 @@ def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
         amounts=column(names.weight, numbers, score=False),
         times=column(names.time, numbers, score=False),
     )
+
+
+def views(batch: pa.RecordBatch, names: Names, numbers: Convert) -> Iterator[RawBatch]:
+    """Take the named columns out of a batch: once, or once for each of several labels."""
+    first, *others = names.each()
+    rows = taken(batch, first, numbers)
+    yield rows
+    for which, other in enumerate(others, 1):
+        label = replace(first, scores=other.scores, label=other.label)
+        own = taken(
+            batch, replace(label, group=None, subject=None, weight=None), numbers
+        )
+        yield replace(rows, scores=own.scores, labels=own.labels, which=which)
 
 
 def declared_numbers(

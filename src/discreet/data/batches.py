@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -59,11 +60,18 @@ class RawBatch:
     """Whether groups and subjects are texts already."""
     times: NDArray[Any] | None = None
     """Follow-up times, where labels say what ended it."""
+    which: int = 0
+    """Which label these are of, where the same rows have several, each with a score."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def some(self, rows: slice | BoolVector) -> Self:
+    @property
+    def rows(self) -> int:
+        """How many of the source's rows these are."""
+        return len(self) if self.weights is None else int(self.weights.sum())
+
+    def some(self, rows: slice | BoolVector | IntVector) -> Self:
         """Return some of the rows."""
         names = ("labels", "groups", "subjects", "weights", "amounts", "times")
         held = {name: getattr(self, name) for name in names}
@@ -81,11 +89,6 @@ class Batch(RawBatch):
 
     scores: tuple[FloatVector, ...]
     labels: CodeVector
-
-    @property
-    def rows(self) -> int:
-        """How many of the source's rows these are."""
-        return len(self) if self.weights is None else int(self.weights.sum())
 
     def number(self, marked: BoolVector) -> int:
         """Return how many of the source's rows are marked."""
@@ -188,6 +191,94 @@ class PlainRows(RowSource):
     def __call__(self) -> Iterator[RawBatch]:
         """Read every row."""
         return self.read()
+
+
+@dataclass(frozen=True, eq=False)
+class PerLabel(RowSource):
+    """The same rows once for each of several labels: each label's own score and cells."""
+
+    sources: tuple[RowSource, ...]
+
+    def parts(self) -> Sequence[RowReader]:
+        """Return all labels' parts."""
+        each = enumerate(self.sources)
+        return [partial(_of_label, k, part) for k, s in each for part in s.parts()]
+
+    def damage(self) -> str | None:
+        """Describe the first damage."""
+        return next((d for s in self.sources if (d := s.damage()) is not None), None)
+
+    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch] | None:
+        """Count one label after the other where the rows are."""
+        pairs = zip(self.sources, cuts, strict=True)
+        counts = [source.folded([cut]) for source, cut in pairs]
+        known = [rows for rows in counts if rows is not None]
+        if len(known) < len(counts):
+            return None
+        each = (_of_label(k, partial(iter, rows)) for k, rows in enumerate(known))
+        return chain.from_iterable(each)
+
+    def query(self, cuts: Sequence[Cuts]) -> str | None:
+        """Return one query for each label."""
+        pairs = zip(self.sources, cuts, strict=True)
+        asked = [source.query([cut]) for source, cut in pairs]
+        known = [query for query in asked if query is not None]
+        return "\n\n".join(known) if len(known) == len(asked) else None
+
+    def bounded(
+        self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
+    ) -> RowSource | None:
+        """Keep so many rows for each label."""
+        kept = [
+            s.bounded(most, scores, alone=alone, strict=strict) for s in self.sources
+        ]
+        known = tuple(source for source in kept if source is not None)
+        return PerLabel(known) if len(known) == len(kept) else None
+
+
+def _of_label(which: int, part: RowReader) -> Iterator[RawBatch]:
+    return (replace(raw, which=which) for raw in part())
+
+
+@dataclass(frozen=True, eq=False)
+class InGroup(RowSource):
+    """Rows that are all of one group, whatever their columns are."""
+
+    source: RowSource
+    group: str
+
+    def parts(self) -> Sequence[RowReader]:
+        """Return the source's parts."""
+        return [partial(self._told, part) for part in self.source.parts()]
+
+    def _told(self, part: RowReader) -> Iterator[RawBatch]:
+        for raw in part():
+            groups = np.full(len(raw), self.group, dtype=object)
+            yield replace(raw, groups=groups)
+
+    def damage(self) -> str | None:
+        """Describe the source's damage."""
+        return self.source.damage()
+
+    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch] | None:
+        """Count where the rows are."""
+        rows = self.source.folded(cuts)
+        return None if rows is None else self._told(partial(iter, rows))
+
+    def query(self, cuts: Sequence[Cuts]) -> str | None:
+        """Return what an engine is asked."""
+        return self.source.query(cuts)
+
+    def bounded(
+        self, most: int, scores: ScoreRange, *, alone: bool, strict: bool
+    ) -> RowSource | None:
+        """Keep so many rows."""
+        kept = self.source.bounded(most, scores, alone=alone, strict=strict)
+        return None if kept is None else InGroup(kept, self.group)
+
+    def pace(self) -> float | None:
+        """Return how far the source's query is."""
+        return self.source.pace()
 
 
 @dataclass(frozen=True, eq=False)

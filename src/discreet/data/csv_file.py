@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from discreet.arrays import IntVector
-from discreet.data.arrow_columns import Names, taken
+from discreet.data.arrow_columns import Names, taken, views
 from discreet.data.batches import RawBatch, RowSource
 from discreet.data.file_format import (
     PLAIN,
@@ -90,7 +90,7 @@ class CsvFile(RowSource):
     def __call__(self) -> Iterator[RawBatch]:
         """Read all rows, from the first one on."""
         for batch in self.batches():
-            yield taken(batch, self.names, self.format.texts)
+            yield from views(batch, self.names, self.format.texts)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read all rows as bytes; at last the lines that are no rows, all missing."""

@@ -7,8 +7,9 @@ memory works and two rounds read the same data twice.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -19,7 +20,9 @@ from discreet.data.batches import (
     BATCH_ROWS,
     Arrays,
     Batch,
+    InGroup,
     Listener,
+    PerLabel,
     PlainRows,
     RawBatch,
     RowReader,
@@ -51,9 +54,10 @@ class Examples:
 
     Args:
         scores: one score an example; or a matrix with a column a class (with
-            ``classes``) or a column a model.
+            ``classes``), a column a model, or a column a label.
         labels: 0/1 or booleans; any two values with ``positive``; any values
-            out of ``classes``.
+            out of ``classes``; a matrix where examples have several labels, in the
+            order of the scores' columns.
         time: instead of labels: how long each example was followed, in any unit.
         event: what ended it: 0 (censored) or 1; up to ``causes`` under competing risks.
         causes: how many kinds of events there are.
@@ -119,18 +123,28 @@ class Examples:
             "subjects": None if subjects is None else _cells(subjects, "subjects"),
             "weights": None if weights is None else _plain_array(weights, "weights"),
         }
+        several = y.ndim == 2 and y.shape == matrix.shape
         for name_of, column in ((what, y), *others.items()):
+            if several and column is y:
+                continue
             if column is not None and column.shape != (len(matrix),):
                 raise InputError(
                     f"scores and {name_of} must be equally long vectors, got "
                     f"{len(matrix)} scores and {name_of} of shape {column.shape}"
                 )
         amounts = others.pop("weights")
+        whole = RawBatch(columns, y, **others, amounts=amounts)
+        source: RowSource = Arrays(whole)
+        if several:
+            each = zip(columns, np.asfortranarray(y).T, strict=True)
+            views = (replace(whole, scores=(s,), labels=own) for s, own in each)
+            source = PerLabel(tuple(Arrays(view) for view in views))
         self._set(
-            Arrays(RawBatch(columns, y, **others, amounts=amounts)),
+            source,
             label_code(positive, classes, causes, timed=timed),
             ScoreRange.declare(kind, low, high),
             columns=len(columns),
+            label_columns=len(columns) if several else 1,
             name=name,
             timed=timed,
         )
@@ -148,12 +162,21 @@ class Examples:
         labels: LabelCode,
         scores: ScoreRange,
         columns: int = 1,
+        label_columns: int = 1,
         name: str = "",
         timed: bool = False,
     ) -> Examples:
         """Wrap a source of raw columns, such as a file; rows are validated as read."""
         examples = cls.__new__(cls)
-        examples._set(source, labels, scores, columns=columns, name=name, timed=timed)  # noqa: SLF001
+        examples._set(  # noqa: SLF001
+            source,
+            labels,
+            scores,
+            columns=columns,
+            label_columns=label_columns,
+            name=name,
+            timed=timed,
+        )
         return examples
 
     def _set(
@@ -163,17 +186,24 @@ class Examples:
         scores: ScoreRange,
         *,
         columns: int,
+        label_columns: int,
         name: str,
         timed: bool = False,
     ) -> None:
         classes = labels.classes
+        if label_columns > 1 and (classes is not None or columns != label_columns):
+            raise InputError(
+                "several labels have two classes and one score column each: leave out "
+                "classes="
+            )
         if not timed and classes is not None and columns not in (1, len(classes)):
             raise InputError(
                 f"{len(classes)} classes need as many score columns, got {columns}"
             )
         self._source = source if isinstance(source, RowSource) else PlainRows(source)
         self.label_code, self.scores = labels, scores
-        self.columns, self.name, self.timed = columns, name, timed
+        self.columns, self.label_columns = columns, label_columns
+        self.name, self.timed = name, timed
         self.lenient = self.every_row = self.grouped = self.weighted = False
         self.set_aside = 0
         self.settled: frozenset[str] = frozenset()
@@ -209,9 +239,43 @@ class Examples:
         examples._source, examples._rows, examples.set_aside = source, None, 0  # noqa: SLF001
         return examples
 
+    def in_group(self, group: str) -> Examples:
+        """Return the same rows, all of one group, such as a site's own name."""
+        examples = self._over(InGroup(self._source, group))
+        examples.grouped = True
+        return examples
+
+    def by_group(self) -> dict[str, Examples]:
+        """Read all rows once, and return those of each group by themselves.
+
+        Raises:
+            InputError: rows name no group.
+        """
+        rows: dict[str | None, list[RawBatch]] = {}
+        for raw in self._source():
+            groups = np.full(len(raw), None) if raw.groups is None else raw.groups
+            names = (groups if raw.worded else texts(groups)).tolist()
+            own = replace(raw, groups=None)
+            places: dict[str | None, list[int]] = {}
+            for place, name in enumerate(names):
+                places.setdefault(name, []).append(place)
+            for name, kept in places.items():
+                rows.setdefault(name, []).append(own.some(np.array(kept)))
+        if None in rows:
+            missing = sum(len(raw) for raw in rows[None] if not raw.which)
+            raise InputError(
+                f"{missing} rows name no site or group: fill that column, or drop them"
+            )
+        named = sorted((name for name in rows if name is not None), key=_in_order)
+        found = {}
+        for name in named:
+            found[name] = self._over(PlainRows(partial(iter, rows[name])))
+            found[name].name, found[name].grouped = name, False
+        return found
+
     def batches(self) -> Iterator[Batch]:
         """Yield the validated rows, from the first one on, as often as asked."""
-        seen = _Seen(Coder(self.label_code))
+        seen = _Seen(self.label_code)
         self.set_aside = 0
         for batch in self._validated(self._source(), seen):
             self.set_aside += seen.aside  # whoever reads may set further ones aside
@@ -230,14 +294,15 @@ class Examples:
         shares: list[_Seen] = []
 
         def run(raws: Iterator[RawBatch]) -> T:
-            seen = _Seen(Coder(self.label_code))
+            seen = _Seen(self.label_code)
             shares.append(seen)
             return work(self._validated(raws, seen))
 
         done = spread(self._sources(cuts), run, self.listener, self._source.pace)
-        others = [seen.coder.other for seen in shares if seen.coder.other is not None]
-        if not self.lenient and any(other != others[0] for other in others):
-            raise self._diagnosis()
+        for which in range(self.label_columns):
+            others = {seen.coder(which).other for seen in shares} - {None}
+            if not self.lenient and len(others) > 1:
+                raise self._diagnosis()
         self.set_aside = sum(seen.aside for seen in shares)
         self._rows = sum(seen.rows for seen in shares)
         return done
@@ -267,12 +332,20 @@ class Examples:
             batch = self._fitting(raw, seen) if self.lenient else self._fit(raw, seen)
             if batch is None:
                 raise self._diagnosis()
-            seen.rows += batch.rows
+            if self.label_columns == 1:
+                seen.rows += batch.rows
+            elif not raw.which:  # a row without this label is a row nonetheless
+                seen.rows += raw.rows
             yield batch
 
     def _fit(self, raw: RawBatch, seen: _Seen) -> Batch | None:
-        """Return the rows as they are; None when one of them does not fit."""
-        labels = seen.coder.encode(raw.labels)
+        """Return the rows as they are; None when one of them does not fit.
+
+        Of several labels some may be missing: such a row counts for the others.
+        """
+        if self.label_columns > 1 and not self.lenient:
+            raw = self._labelled(raw, seen)
+        labels = seen.coder(raw.which).encode(raw.labels)
         scores = tuple(c for c in map(floats, raw.scores) if c is not None)
         if labels is None or len(scores) < len(raw.scores):
             return None
@@ -282,6 +355,22 @@ class Examples:
         if self.timed and (times is None or not TimeCuts.fits(times).all()):
             return None
         return _batch(scores, labels, raw, times)
+
+    @staticmethod
+    def _labelled(raw: RawBatch, seen: _Seen) -> RawBatch:
+        """Leave out the rows without this label."""
+        match raw.labels.dtype.kind:
+            case "i" | "u" | "b":
+                return raw
+            case "f":
+                missing = np.isnan(raw.labels)
+            case _:
+                missing = np.array([cell is None for cell in texts(raw.labels)])
+        if not missing.any():
+            return raw
+        weights = 1 if raw.weights is None else raw.weights[missing]
+        seen.aside += int(np.sum(missing[missing] * weights))
+        return raw.some(~missing)
 
     def _fitting(self, raw: RawBatch, seen: _Seen) -> Batch:
         if self.label_code == LabelCode():
@@ -302,12 +391,13 @@ class Examples:
         batch = _batch(clipped, labels, raw, times)
         seen.aside += batch.number(~kept)
         if self.every_row:
-            return batch.moved(~kept, [low] * self.columns)
+            return batch.moved(~kept, [low] * len(columns))
         return batch.where(kept)
 
     def validate(self) -> int:
         """Read every row once; return their number, or raise ``InputError``."""
-        return sum(self.scan(lambda rows: sum(b.rows for b in rows), self._ends()))
+        self.scan(lambda batches: sum(1 for _ in batches), self._ends())
+        return self._rows or 0
 
     def _ends(self) -> list[Rounding]:
         """Return cuts that tell only apart what fits and what does not."""
@@ -317,6 +407,12 @@ class Examples:
     def to_arrays(self) -> tuple[FloatVector, CodeVector]:
         """Return all scores and labels in memory; a matrix if there are columns."""
         batches = list(self.batches())
+        if self.label_columns > 1:
+            each = [[b for b in batches if b.which == k] for k in range(self.columns)]
+            return (
+                np.column_stack([_joined(b.scores[0] for b in own) for own in each]),
+                np.column_stack([_joined(b.labels for b in own) for own in each]),
+            )
         if not batches:
             shape = (0,) if self.columns == 1 else (0, self.columns)
             return np.zeros(shape), np.zeros(0, dtype=np.int64)
@@ -338,13 +434,19 @@ class Examples:
 
     def _diagnosis(self) -> InputError:  # noqa: C901 - one sentence a cause
         """Read everything once more and say how much is wrong, and what to do."""
-        rows = outside = missing = nonnumeric = strange = untimed = 0
+        rows = cells = outside = missing = nonnumeric = untimed = 0
+        strange = [0] * self.label_columns
         percents, bits, shares = self.scores.kind == "probability", True, True
-        coder, odd = Coder(self.label_code), OddCells(PLAIN, self._source.options)
+        seen, odd = _Seen(self.label_code), OddCells(PLAIN, self._source.options)
         for raw in (raw for part in self._sources(self._ends()) for raw in part()):
             weights = np.ones(len(raw.labels)) if raw.weights is None else raw.weights
-            rows += int(weights.sum())
-            strange += int(weights[coder.unknown(raw.labels)].sum())
+            rows += 0 if raw.which else int(weights.sum())
+            if self.label_columns > 1:
+                raw = self._labelled(raw, seen)  # noqa: PLW2901 - the same rows, fewer
+                weights = np.ones(len(raw)) if raw.weights is None else raw.weights
+            unknown = seen.coder(raw.which).unknown(raw.labels)
+            strange[raw.which] += int(weights[unknown].sum())
+            cells += int(weights.sum()) * len(raw.scores)
             if raw.times is not None:
                 untimed += int(weights[~TimeCuts.fits(numbers(raw.times))].sum())
             labels = numbers(raw.labels)
@@ -365,7 +467,7 @@ class Examples:
             problem = odd.complaint() if odd.needs else None
             problem = problem or "scores are text or other objects; give numbers"
         elif problem is None and (outside or missing):
-            problem = self._range_problem(outside, missing, rows, percents=percents)
+            problem = self._range_problem(outside, missing, cells, percents=percents)
         elif problem is None and untimed:
             problem = (
                 f"{untimed} of {rows} times are missing, negative, infinite or no "
@@ -374,24 +476,26 @@ class Examples:
         elif problem is None and self.timed and self.label_code.positive is None:
             most = len(self.label_code.names) - 1
             problem = (
-                f"{strange} of {rows} events are missing or no whole number from 0 "
+                f"{strange[0]} of {rows} events are missing or no whole number from 0 "
                 f"(censored) to {most}; code them so, with causes= for more kinds of "
                 "events, or name the one event with positive="
             )
-        elif problem is None and strange and bits and shares:
+        elif problem is None and any(strange) and bits and shares:
             problem = (
                 "scores and labels are swapped: the scores are all 0 or 1, and the labels "
                 "fractions; scores come first, then labels"
             )
         elif problem is None:
-            problem = coder.complaint(strange, rows, self.settled)
+            worst = int(np.argmax(strange))
+            problem = seen.coder(worst).complaint(strange[worst], rows, self.settled)
+            if self.label_columns > 1:
+                problem = f"label {worst + 1}: {problem}"
         return InputError(f"{self.name}: {problem}" if self.name else problem)
 
     def _range_problem(
-        self, outside: int, missing: int, rows: int, *, percents: bool
+        self, outside: int, missing: int, every: int, *, percents: bool
     ) -> str:
         """Say how many scores are missing or outside their range, and what to do."""
-        every = rows * self.columns
         if not outside:
             return (
                 f"{missing} of {every} scores are missing or no number; leave out these "
@@ -509,8 +613,16 @@ def _batch(
     if not raw.worded:
         groups = None if groups is None else texts(groups)
         subjects = None if subjects is None else texts(subjects)
+    weights, amounts = raw.weights, raw.amounts
     return Batch(
-        scores, labels, groups, subjects, raw.weights, raw.amounts, times=times
+        scores,
+        labels,
+        groups,
+        subjects,
+        weights,
+        amounts,
+        times=times,
+        which=raw.which,
     )
 
 
@@ -518,6 +630,23 @@ def _batch(
 class _Seen:
     """What one share of a pass has seen: rows, how many of them did not fit, labels."""
 
-    coder: Coder
+    code: LabelCode
     rows: int = 0
     aside: int = 0
+    coders: dict[int, Coder] = field(default_factory=dict)
+
+    def coder(self, which: int) -> Coder:
+        """Return what codes one label, where there are several."""
+        if which not in self.coders:
+            self.coders[which] = Coder(self.code)
+        return self.coders[which]
+
+
+def _joined(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0), *columns])
+
+
+def _in_order(name: str) -> tuple[bool, int, str]:
+    """Whole numbers by their value, then texts."""
+    digits = name.isascii() and name.isdigit()
+    return not digits, int(name) if digits else 0, name

@@ -26,6 +26,7 @@ from discreet.data.arrow_columns import Names, declared_numbers, plain_columns
 from discreet.data.batches import (
     BATCH_ROWS,
     PART_ROWS,
+    PerLabel,
     PlainRows,
     RawBatch,
     RowReader,
@@ -80,7 +81,7 @@ _LAKES: Final = {
 def read(  # noqa: PLR0913 - one keyword a column or declaration
     source: Any,
     *,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     score: str | Sequence[str] = "y_score",
     time: str | None = None,
     event: str | None = None,
@@ -114,9 +115,11 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
             folder of Parquet files; an Arrow table or dataset; a pandas or polars frame, lazy or not;
             an Ibis table or query; a Spark DataFrame; a DuckDB or SQLite file; or a
             database's address, such as ``postgres://host/database``.
-        label: the column of true labels; ``y_true`` by default.
-        score: the column of scores; one a class (in the order of ``classes``) or
-            one a model when it is a list.
+        label: the column of true labels, ``y_true`` by default; a list of them where
+            every row has several labels, each with a score of its own. A row without one
+            of the labels, or without its score, is missing for that label alone.
+        score: the column of scores; one a class (in the order of ``classes``), one a
+            label (in the order of ``label``) or one a model when it is a list.
         time: instead of labels: the column of how long a row was followed, in any unit.
         event: the column of what ended it: 0 (censored) or 1.
         causes: how many kinds of events there are: they are coded 1, 2 and so on.
@@ -159,22 +162,24 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         percent=percent,
         sheet=sheet,
     )
+    label = event or label or "y_true"
+    labels = (label,) if isinstance(label, str) else tuple(label)
+    _check_labels(label, scores, classes, weight)
     names = Names(
         scores,
-        event or label or "y_true",
+        labels[0],
         group,
         subject,
         name or "",
         weight,
         written,
         time,
+        labels[1:],
     )
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
         _check_format(names, frozenset(), "a database's table: convert it in query=")
-        rows: RowSource = TableSource(
-            connected(source, table=table, where=where, query=query), names
-        )
+        rows = _table(connected(source, table=table, where=where, query=query), names)
     elif not (table is where is query is None):
         raise InputError("table=, where= and query= are for a database's address")
     else:
@@ -186,6 +191,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         labels=label_code(positive, classes, causes, timed=time is not None),
         scores=ScoreRange.declare(kind, low, high),
         columns=len(scores),
+        label_columns=len(labels),
         name=names.title,
         timed=time is not None,
     )
@@ -194,11 +200,37 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     return examples
 
 
+def _check_labels(
+    label: str | Sequence[str],
+    scores: Sequence[str],
+    classes: Sequence[object] | None,
+    weight: str | None,
+) -> None:
+    if isinstance(label, str):
+        return
+    if len(label) != len(scores) or not label:
+        raise InputError(
+            f"every label has a score of its own: {len(label)} labels and {len(scores)} "
+            "score columns were named"
+        )
+    if classes is not None or weight is not None:
+        raise InputError(
+            "rows with several labels have two classes in each and no weights: leave "
+            "out classes= and weight="
+        )
+
+
+def _table(table: Any, names: Names) -> RowSource:
+    """Return a table as a source; one query counts one label."""
+    each = tuple(TableSource(table, one) for one in names.each())
+    return PerLabel(each) if names.more else each[0]
+
+
 def _source(source: Any, names: Names) -> RowSource:
     package = _package(source)
     if package in ("ibis", "pyspark"):
         _check_format(names, frozenset(), "an engine's table: convert it there")
-        return TableSource(source if package == "ibis" else spark_table(source), names)
+        return _table(source if package == "ibis" else spark_table(source), names)
     if isinstance(source, str | Path):
         return _file(Path(source), names)
     _check_format(names, _NUMBERS, "a frame")

@@ -33,6 +33,7 @@ from discreet.plan.protocol import SessionProtocol
 from discreet.plan.rounds import Multiclass, Question, Release, ResolvedRound, Round
 from discreet.privacy.claim import Claim, Setting, Trust
 from discreet.privacy.loss import fraction_of
+from discreet.privacy.unit import Unit
 from discreet.statistic.protocol import Statistic
 from discreet.vocabulary import understood
 
@@ -135,6 +136,13 @@ class Plan:
                 "random groups of sites are compared on two classes, and this plan "
                 "counts time to event: leave out the random groups"
             )
+        names = {member.name for member in self.roster.sites} if self.roster else set()
+        told_apart = set(self.statistic.told_apart)
+        if names and self.privacy.protects is None and names <= told_apart:
+            raise PlanError(
+                "one row per site would reveal every site's own exact counts, which "
+                f"{self.privacy.name} exists to hide: plan with noise, or without groups"
+            )
 
     def rehearsed(self) -> Plan:
         """Return the plan as it is rehearsed."""
@@ -199,6 +207,9 @@ class Plan:
 
     def claim(self, setting: Setting, *, sites: int) -> Claim:
         """Return what this plan promises when ``sites`` sites are in every sum."""
+        if setting == "own data" and not self.rehearsal:
+            loss = self.privacy.loss
+            return Claim(None, loss, Trust.OWN_DATA, False, setting, (), ())
         if self.rehearsal:
             setting = "REHEARSAL"
         trust, assumes = self.privacy.trust, self.privacy.assumptions(self.cohort)
@@ -220,6 +231,8 @@ class Plan:
         if (groups := self.cohort.random_groups) > 1:
             seen = f"the sum of each of {groups} random groups of sites"
             discloses = (*discloses, seen)
+        if told_apart := self.statistic.told_apart:
+            discloses = (*discloses, rows_apart(told_apart, self.privacy.protects))
         return Claim(
             unit=self.privacy.protects,
             loss=self.privacy.loss,
@@ -230,6 +243,17 @@ class Plan:
             not_protected=caveats,
             assumes=assumes,
         )
+
+
+def rows_apart(names: Sequence[str], unit: Unit | None) -> str:
+    """Say that each group or site has a row of its own, and what all rows cost."""
+    seen = f"a row of counts for each of {len(names)} declared groups, and their sum"
+    if unit is None:
+        return seen
+    return (
+        f"{seen}: an example is in one row, and the pooled row is computed from the "
+        "rows, so that all of them together have the loss above"
+    )
 
 
 def _without_rules(plain: Any) -> Any:
@@ -253,6 +277,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     max_weight: int | None = None,
     pilot: bool = False,
     followup: FollowUpQuestion | None = None,
+    labels: Sequence[str] | None = None,
     cohort: Cohort | None = None,
     model: ModelRef | None = None,
 ) -> Plan:
@@ -279,6 +304,7 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
         max_weight,
         pilot,
         followup,
+        None if labels is None else tuple(labels),
     )
     return planned(question, privacy, cohort=cohort, model=model)
 

@@ -23,6 +23,7 @@ from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
 from discreet.statistic.hierarchy import Hierarchy
 from discreet.statistic.histogram import ClassHistogram, Grouped
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
+from discreet.statistic.multilabel import MultiLabel
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.weighted import Weighted
 
@@ -70,6 +71,7 @@ class Question:
         max_weight: the largest weight of an example, where examples have weights.
         pilot: whether a pilot round estimates where the scores lie and places the bins.
         followup: what is asked about time to event, if that is counted.
+        labels: names of the labels of examples that have several.
     """
 
     facts: PublicFacts
@@ -82,6 +84,7 @@ class Question:
     max_weight: int | None = None
     pilot: bool = False
     followup: FollowUpQuestion | None = None
+    labels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.followup is not None and (self.classes or self.heterogeneity):
@@ -91,6 +94,15 @@ class Question:
             )
         if self.classes is not None and self.groups is not None:
             raise PlanError("classes and groups cannot be combined in one plan")
+        if self.labels is not None and (
+            self.classes is not None
+            or self.groups is not None
+            or self.heterogeneity is not None
+        ):
+            raise PlanError(
+                "several labels have two classes each, without groups and without how "
+                "sites differ: ask for these in a plan of their own"
+            )
         if self.heterogeneity is not None and (self.classes or self.groups):
             raise PlanError("how sites differ is asked of two classes and no groups")
         if self.max_weight is not None and not self._plain:
@@ -111,8 +123,11 @@ class Question:
 
     @property
     def _plain(self) -> bool:
-        asked = (self.classes, self.groups, self.heterogeneity, self.followup)
-        return all(one is None for one in asked)
+        told_apart = (
+            *(self.classes, self.groups, self.heterogeneity),
+            *(self.followup, self.labels),
+        )
+        return all(each is None for each in told_apart)
 
     @property
     def cuts(self) -> tuple[float, ...]:
@@ -130,7 +145,7 @@ class Question:
             return self.max_weight
         if self.followup is not None:
             return self.followup.columns
-        return 1 if self.classes is None else len(self.classes)
+        return len(self.classes or self.labels or ("",))
 
     def statistic(self, rule: EdgeRule, unit: Unit | None = None) -> Statistic:
         """Return what is counted over these bins, to protect a unit."""
@@ -138,6 +153,8 @@ class Question:
         if self.classes is not None:
             kind = OneVsRest if self.multiclass == "ovr" else OneVsOne
             return kind(edges, self.classes)
+        if self.labels is not None:
+            return MultiLabel(edges, self.labels)
         if self.groups is not None:
             return Grouped(ClassHistogram(edges), self.groups)
         if self.heterogeneity is not None:

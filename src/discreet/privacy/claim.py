@@ -9,8 +9,10 @@ from typing import Any, Final, Literal, TypeAlias
 from discreet.privacy.loss import Loss, Unbounded
 from discreet.privacy.unit import Unit
 
-Setting: TypeAlias = Literal["deployed", "simulated", "seeded", "REHEARSAL"]
-"""Where the numbers come from; a rehearsal's are made up, and its stamp is loud."""
+Setting: TypeAlias = Literal["deployed", "simulated", "seeded", "REHEARSAL", "own data"]
+"""Where the numbers come from; a rehearsal's are made up, and its stamp is loud.
+
+Own data were in one place, with whoever ran this, and no privacy model was named."""
 
 REHEARSAL: Final = (
     "REHEARSAL: every number is made up and says nothing about any model or patient; "
@@ -36,6 +38,10 @@ class Trust(Enum):
     CURATOR = "The curator, who holds the data, is trusted."
     COMPUTE_PARTIES = (
         "Three compute parties see shares only; no two of them may collude."
+    )
+    OWN_DATA = (
+        "All rows were in one place, with whoever ran this: nothing had to be hidden, "
+        "and nothing is."
     )
 
 
@@ -72,12 +78,15 @@ class Claim:
                 )
             case "seeded":
                 lines.append("Seeded randomness: for tests only, this protects nobody.")
-            case "deployed" | "REHEARSAL":
+            case "deployed" | "REHEARSAL" | "own data":
                 pass
-        if self.assumes:
-            lines.append("Assumes: " + "; ".join(self.assumes) + ".")
-        lines.append("Discloses: " + "; ".join(self.discloses) + ".")
-        lines.append("Not protected: " + "; ".join(self.not_protected) + ".")
+        for word, items in (
+            ("Assumes", self.assumes),
+            ("Discloses", self.discloses),
+            ("Not protected", self.not_protected),
+        ):
+            if items:
+                lines.append(f"{word}: " + "; ".join(items) + ".")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -36,9 +36,11 @@ from discreet.privacy.claim import Claim
 from discreet.report.comparison import JointCounts, ModelComparison
 from discreet.report.evaluation import Evaluation, Source
 from discreet.report.fairness import weighted_mean
+from discreet.report.group_comparison import GroupedComparison
 from discreet.report.heterogeneity import RandomGroups, heterogeneity_of
 from discreet.report.record import READERS
 from discreet.report.several import MultiEvaluation, Pair, PairArea
+from discreet.statistic.histogram import PairedInGroups
 from discreet.statistic.observed import (
     NoiseDistribution,
     NoisyHistogram,
@@ -55,9 +57,11 @@ FINE: Final = 5
 """Examples in a pair of bin and interval below which an exact table is too fine."""
 FAR: Final = 10.0
 """A total so many times larger or smaller than was declared is told to the reader."""
+POOLED: Final = "pooled"
+"""What the part of all examples is called beside groups or sites."""
 Result: TypeAlias = (
-    "Evaluation | MultiEvaluation | ModelComparison | TimedEvaluation | "
-    "TimedEvaluations"
+    "Evaluation | MultiEvaluation | ModelComparison | GroupedComparison | "
+    "TimedEvaluation | TimedEvaluations"
 )
 """What a plan can give."""
 
@@ -87,6 +91,9 @@ def result_of(
     revealed = open_release(plan, together)
     if revealed.statistic.time_cuts is not None:
         return _followed(revealed, releases, claim, names)
+    if isinstance(revealed.statistic, PairedInGroups):
+        pairs_of = partial(_evaluations, claim, estimator, names, together)
+        return _in_groups(revealed, revealed.statistic, claim, pairs_of)
 
     parts_of = partial(_evaluations, claim, estimator, names)
     parts = parts_of(together, revealed)
@@ -95,14 +102,42 @@ def result_of(
             releases, parts, lambda one: parts_of([one], open_release(plan, [one]))
         )
     if revealed.statistic.compares:
-        joint = JointCounts(revealed.counts, revealed.noise)
-        first, second = parts.values()
-        known = joint if revealed.statistic.joint else None
-        return ModelComparison(first, second, claim, known)
+        return _compared(revealed, claim, parts)
     if set(parts) == {""}:
         return parts[""]
     pairs = _pairs(revealed.pairs(), estimator or plan.privacy.estimator())
-    return MultiEvaluation(parts, claim, pairs)
+    whole = parts.pop("", None)
+    return MultiEvaluation(parts, claim, pairs, whole)
+
+
+def _compared(
+    revealed: RevealedRound, claim: Claim, parts: Mapping[str, Evaluation]
+) -> ModelComparison:
+    joint = JointCounts(revealed.counts, revealed.noise)
+    first, second = parts.values()
+    known = joint if revealed.statistic.joint else None
+    return ModelComparison(first, second, claim, known)
+
+
+def _in_groups(
+    revealed: RevealedRound,
+    statistic: PairedInGroups,
+    claim: Claim,
+    evaluations: Callable[[RevealedRound], Mapping[str, Evaluation]],
+) -> GroupedComparison:
+    """Compare two models in each group, and in all of them together."""
+    compared = {}
+    blocks = statistic.by_group(revealed.counts, revealed.noise)
+    for group, (counts, noise) in blocks.items():
+        decoded = replace(revealed.decoded, counts=counts, noise=noise)
+        own = replace(revealed, statistic=statistic.inner, decoded=decoded)
+        parts = {
+            name: replace(part, source=replace(part.source, part=f"{group} {name}"))
+            for name, part in evaluations(own).items()
+        }
+        compared[group] = _compared(own, claim, parts)
+    whole = compared.pop("")
+    return GroupedComparison(compared, whole, claim)
 
 
 def _evaluations(
@@ -115,7 +150,8 @@ def _evaluations(
     """Evaluate every part of one sum."""
     plan, last = revealed.plan, releases[-1]
     observations = revealed.parts()
-    _warn_if_fine(plan, observations.values())
+    if claim.setting != "own data":
+        _warn_if_fine(plan, observations.values())
     differ = heterogeneity_of(revealed)
     parts = {}
     for name, observed in observations.items():
@@ -124,7 +160,8 @@ def _evaluations(
         own = READERS["fedcurve"] if tree else plan.privacy.estimator
         fit = (estimator or own()).fit(observed)
         sites = last.contributors, last.expected
-        source = Source(*sites, tuple(releases), name, site_names, estimator)
+        part = name or (POOLED if len(observations) > 1 else "")
+        source = Source(*sites, tuple(releases), part, site_names, estimator)
         parts[name] = Evaluation(fit, claim, source, plan, differ)
     return parts
 
@@ -153,6 +190,8 @@ def named(result: Result, names: tuple[str, str]) -> Any:
     """Return a comparison of two models that are called by these names."""
     if isinstance(result, ModelComparison):
         return replace(result, names=names)
+    if isinstance(result, GroupedComparison):
+        return result.named(names)
     from discreet.report.timed import TimedEvaluations  # noqa: PLC0415 - it loads much
 
     if not isinstance(result, TimedEvaluations) or result.kind != "models":
@@ -271,11 +310,14 @@ class RevealedRound:
         return self.decoded.noise
 
     def parts(self) -> Mapping[str, NoisyHistogram]:
-        """Return the sum's histograms by name; the only one is named ''."""
-        parts = self.statistic.parts(self.counts, self.noise)
+        """Return the sum's histograms by name, that of all examples as ''."""
+        parts = dict(self.statistic.parts(self.counts, self.noise))
+        alone = len(parts) == 1
+        if (whole := self.statistic.pooled(self.counts, self.noise)) is not None:
+            parts[""] = whole
         return {
             name: _against_sizes(
-                self.plan, self._told(part), self.contributors, whole=len(parts) == 1
+                self.plan, self._told(part), self.contributors, whole=alone or not name
             )
             for name, part in parts.items()
         }

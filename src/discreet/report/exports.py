@@ -3,6 +3,7 @@
 :meth:`Exports.write` makes a folder of tables:
 
 - ``measures.csv``: every measure of every part as one tidy row.
+- ``forest.csv``: of sites or groups, each one's AUC, the pooled one, and a new site's.
 - ``curves.csv``: ROC and PR points with their pointwise 95% limits.
 - ``model-card.json``: the key metrics of the Coalition for Health AI's applied model
   card: goal, results, interpretation and test for usefulness, fairness and safety.
@@ -120,7 +121,11 @@ class Exports:
         self, made: Made, sign: Sign | None, receipts: Sequence[Receipt]
     ) -> dict[str, Any] | None:
         """Return the record with its marks; None where this is not all of a release."""
-        record = record_of(self.first, made, self.models) if self.whole else None
+        record = (
+            record_of(self.first, made, self.models or self.named)
+            if self.whole
+            else None
+        )
         return record and marked(record, sign, receipts)
 
     def to_dict(
@@ -164,16 +169,15 @@ class Exports:
         Measures that the scores do not define stand there too, with the reason. Rows of
         several parts begin with the part's name.
         """
-        if len(self.parts) == 1:
+        if len(self.parts) == 1 and self.pooled is None:
             return _measures(self.first)
         return self._rows_by_part()
 
     def _rows_by_part(self) -> list[dict[str, Any]]:
-        return [
-            {"part": name, **row}
-            for name, part in self.parts.items()
-            for row in _measures(part)
-        ]
+        rows = [*self.parts.items()]
+        if self.pooled is not None:
+            rows.append((self.pooled.source.part, self.pooled))
+        return [{"part": name, **row} for name, part in rows for row in _measures(part)]
 
     def to_frame(self) -> Any:
         """Return ``rows`` as a pandas ``DataFrame``."""
@@ -199,6 +203,8 @@ class Exports:
             "model-card.json": json.dumps(card, indent=1, allow_nan=False),
             "plp/evaluationStatistics.csv": table(statistics),
         }
+        if self.forest is not None and "auc" in self.first.metrics:
+            tables["forest.csv"] = table(self.forest("auc").to_rows())
         if drawn:
             tables["curves.csv"] = table(_curve_rows(drawn))
             summary = _threshold_summary(drawn, min_cell_count)

@@ -18,6 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
+from html import escape
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Final
@@ -29,6 +30,7 @@ from discreet.errors import InputError
 from discreet.estimate.estimate import Binning, Estimate, Interval
 from discreet.metrics.table import RATES
 from discreet.metrics.thresholds import AtThreshold, at_threshold
+from discreet.optional import load
 from discreet.report.evaluation import Evaluation
 from discreet.report.text import title_of
 from discreet.report.views import counted
@@ -61,9 +63,13 @@ class Gap:
     ratio_interval: Interval
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fairness:
-    """Every group's measures at a threshold, and the gaps between them."""
+    """Every group's measures at a threshold, and the gaps between them.
+
+    It prints as a table and shows itself in a notebook; ``to_frame`` is the same for
+    pandas.
+    """
 
     groups: Mapping[str, Evaluation]
     threshold: float
@@ -171,6 +177,70 @@ class Fairness:
             for name in names
         ]
 
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and cells of the table of all groups."""
+        heads = ["criterion", "measure", *self.groups, "largest gap"]
+        rows = []
+        for criterion, names in CRITERIA.items():
+            for name in names:
+                values = [self.by_group[name][group] for group in self.groups]
+                gap = self.largest(name)
+                cells = [_cell(e, *e.interval(self.level)) for e in values]
+                cells.append(_cell(gap, *gap.interval(self.level)))
+                rows.append([criterion, title_of(name), *cells])
+        return heads, rows
+
+    def __str__(self) -> str:
+        heads, rows = self._table()
+        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+        lines = [
+            "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()
+            for row in (heads, *rows)
+        ]
+        title = (
+            f"Groups at {self.threshold:g}; all gaps hold at once ({self.level:.0%})"
+        )
+        unsure = (f"Note: {group}: {why}." for group, why in self.small().items())
+        return "\n".join([title, *lines, *unsure])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        heads, rows = self._table()
+        head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+            for row in rows
+        )
+        unsure = "".join(
+            f"<p>{escape(group)}: {escape(why)}</p>"
+            for group, why in self.small().items()
+        )
+        return (
+            f"<p><b>Groups at {self.threshold:g}</b>, {self.level:.0%} intervals; all "
+            f"gaps hold at once</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{unsure}"
+        )
+
+    def to_frame(self, *, pairs: bool = False) -> Any:
+        """Return a pandas ``DataFrame``: one row per measure, or per pair of groups.
+
+        A measure's row has every group's value and the largest gap; a pair's row has
+        the difference and the ratio, each with the ends of its interval.
+        """
+        rows: list[dict[str, Any]] = []
+        for row in self.rows():
+            names = {"criterion": row["criterion"], "measure": row["title"]}
+            if pairs:
+                rows += [{**names, **_plain_gap(gap)} for gap in row["gaps"]]
+                continue
+            measure = row["gaps"][0].measure
+            values = {g: e.value for g, e in self.by_group[measure].items()}
+            low, high = row["largest"].interval(self.level)
+            gap = {"gap": row["largest"].value, "gap_low": low, "gap_high": high}
+            rows.append({**names, **values, **gap})
+        return load("pandas", "frames").DataFrame(rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
@@ -204,6 +274,25 @@ class Fairness:
             apart = np.abs(drawn[:, j] - drawn[:, k]) / math.hypot(sds[j], sds[k])
             largest = np.maximum(largest, apart)
         return float(np.quantile(largest, self.level))
+
+
+def _cell(estimate: Estimate, low: float, high: float) -> str:
+    if math.isnan(estimate.value):
+        return "undefined"
+    return f"{estimate.value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _plain_gap(gap: Gap) -> dict[str, Any]:
+    return {
+        "first": gap.first,
+        "second": gap.second,
+        "difference": gap.difference,
+        "low": gap.interval.low,
+        "high": gap.interval.high,
+        "ratio": gap.ratio,
+        "ratio_low": gap.ratio_interval.low,
+        "ratio_high": gap.ratio_interval.high,
+    }
 
 
 @lru_cache(maxsize=8)

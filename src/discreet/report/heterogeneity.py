@@ -88,7 +88,7 @@ class SiteSpread:
         return Interval(*map(self._back, self.effects.prediction(level)))
 
     def _back(self, value: float) -> float:
-        return _inverse(self.terms.row.link, value)
+        return inverse(self.terms.row.link, value)
 
     def sentence(self) -> str:
         """Say it in one line."""
@@ -330,7 +330,7 @@ def heterogeneity_of(revealed: RevealedRound) -> Heterogeneity:
     return Heterogeneity(spreads, within, clusters)
 
 
-def _inverse(link: Link, value: float) -> float:
+def inverse(link: Link, value: float) -> float:
     """Return from the scale of the sum to the measure's own."""
     match link:
         case "logit":
@@ -402,7 +402,7 @@ def _sentence(
     effect = terms.row.of(statistic.edges, halves, terms.at)
     reach = _Z * math.sqrt(effect.variance)
     own, low, high = (
-        _inverse(terms.row.link, effect.value + d) for d in (0.0, -reach, reach)
+        inverse(terms.row.link, effect.value + d) for d in (0.0, -reach, reach)
     )
     own_value = f"Your {terms.title} is {own:.2f} [{low:.2f}, {high:.2f}]"
     if spread["refusal"] is not None:

@@ -7,7 +7,7 @@ no global state holds. It shows itself in a notebook.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -17,6 +17,7 @@ import numpy as np
 from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.metrics.calibration import ReliabilityCurve
+from discreet.metrics.curves import MeasureCurve
 from discreet.metrics.table import METRICS
 from discreet.report.text import count_words
 from discreet.report.views import counted, prevalence_of
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from discreet.report.evaluation import Evaluation
 
 PlotKind: TypeAlias = Literal["roc", "pr", "det", "det-log"]
-AnyPlot: TypeAlias = PlotKind | Literal["calibration"]
+AnyPlot: TypeAlias = PlotKind | Literal["calibration", "decision", "forest"]
+KINDS: Final = ("roc", "pr", "det", "det-log", "calibration", "decision", "forest")
 PALETTE: Final = (
     "#1f5fa8",
     "#c2541b",
@@ -46,6 +48,8 @@ TITLES: Final[Mapping[AnyPlot, str]] = {
     "det": "Detection error trade-off",
     "det-log": "Detection error trade-off, log scales",
     "calibration": "Calibration",
+    "decision": "Decision curve",
+    "forest": "Forest plot",
 }
 _AXES: Final[Mapping[PlotKind, tuple[str, str]]] = {
     "roc": ("false positive rate", "true positive rate"),
@@ -112,9 +116,8 @@ def draw(
 ) -> Display:
     """Draw curves of one kind, and save the figure when a path is given."""
     if kind not in _AXES:
-        known = (*_AXES, "calibration")
-        near = did_you_mean(kind, known)
-        raise InputError(f"a plot is one of {', '.join(known)}{near}")
+        near = did_you_mean(kind, KINDS)
+        raise InputError(f"a plot is one of {', '.join(KINDS)}{near}")
     axes = _axes() if ax is None else ax
     for line in (*bands, *lines):
         _draw_line(axes, kind, line)
@@ -164,11 +167,68 @@ def draw_reliability(
     return _finished(axes, title, footnote, own=ax is None, path=path)
 
 
-def _axes() -> Axes:
+def display(
+    draw_into: Callable[[Axes], None],
+    *,
+    title: str = "",
+    footnote: str = "",
+    size: tuple[float, float] = (5.2, 5.2),
+    ax: Axes | None = None,
+    path: str | Path | None = None,
+) -> Display:
+    """Draw into the given axes or new ones, and save the figure when a path is given."""
+    axes = _axes(size) if ax is None else ax
+    draw_into(axes)
+    return _finished(axes, title, footnote, own=ax is None, path=path)
+
+
+def draw_curves(axes: Axes, curves: Mapping[str, MeasureCurve]) -> None:
+    """Draw curves over thresholds by name, with their limits and what each is beside.
+
+    The height is that of the curves: where noise makes limits wide, they are cut off.
+    """
+    alone, shared = len(curves) == 1, set[str]()
+    lines: list[FloatVector] = []
+    for k, (name, curve) in enumerate(curves.items()):
+        color = PALETTE[k % len(PALETTE)]
+        if curve.low is not None and curve.high is not None:
+            axes.fill_between(
+                curve.x, curve.low, curve.high, color=color, alpha=0.15, lw=0
+            )
+        axes.plot(curve.x, curve.y, label=name or "the model", color=color, lw=2.0)
+        for title, y in curve.references.items():
+            same = bool((y == y[0]).all())
+            if same and title in shared:
+                continue  # the same line for all
+            label = "" if title in shared else title
+            if not same and not alone and label:
+                label = f"{title}, each in its colour"
+            shared.add(title)
+            axes.plot(
+                curve.x,
+                y,
+                label=label or None,
+                lw=1.0,
+                color="0.4" if same else color,
+                ls=":" if same else "--",
+            )
+        lines.append(curve.y)
+    every = np.concatenate(lines)
+    known = every[np.isfinite(every)]
+    if known.size:
+        low, high = min(float(known.min()), 0.0), max(float(known.max()), 0.0)
+        reach = max(high - low, 1e-6)
+        axes.set_ylim(max(low, -0.3 * high) - 0.08 * reach, high + 0.15 * reach)
+    first = next(iter(curves.values()))
+    axes.set(xlabel=first.x_title, ylabel=first.y_title)
+    _plain(axes)
+
+
+def _axes(size: tuple[float, float] = (5.2, 5.2)) -> Axes:
     # pyplot keeps global state and a display; a Figure of our own needs neither.
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
-    return Figure(figsize=(5.2, 5.2), layout="constrained").add_subplot()
+    return Figure(figsize=size, layout="constrained").add_subplot()
 
 
 def _finished(
@@ -267,6 +327,20 @@ def picture(
         curves = {name or "the model": part.calibration for name, part in parts.items()}
         return draw_reliability(
             curves, title=title, footnote=footnote, ax=ax, path=path
+        )
+    if kind == "decision":
+        benefits = {name: part.curves.decision() for name, part in parts.items()}
+        return display(
+            lambda axes: draw_curves(axes, benefits),
+            title=title,
+            footnote=footnote,
+            size=(5.6, 4.4),
+            ax=ax,
+            path=path,
+        )
+    if kind == "forest":
+        raise InputError(
+            "a forest plot is of sites or groups: evaluate with site= or groups="
         )
     lines, bands = [], []
     for k, (name, part) in enumerate(parts.items()):

@@ -324,7 +324,9 @@ def _single(plan: Plan) -> Plan:
         case Weighted(inner, most):
             shares = most
         case _:
-            raise PlanError("there is no prediction for more than two classes")
+            raise PlanError(
+                "there is no prediction for more than two classes or several labels"
+            )
     known = plan.facts.examples
     facts = replace(
         plan.facts, examples=None if known is None else max(known // shares, 1)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
-from discreet.errors import NotReleasedError
+from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import at_threshold
@@ -25,12 +24,16 @@ from discreet.report.drift import WATCHED, Drift
 from discreet.report.evaluation import Evaluation
 from discreet.report.exports import Exports
 from discreet.report.fairness import Fairness, weighted_mean
-from discreet.report.forest import Forest, ForestRow
+from discreet.report.forest import Forest, forest_of
+from discreet.report.plot import AnyPlot, Display
 from discreet.report.shown import Parts
 from discreet.report.text import document
 from discreet.report.views import counted
 from discreet.statistic import Grouped
 from discreet.statistic.observed import NoisyHistogram, SummedNoise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Average: TypeAlias = Literal["macro", "weighted"]
 Pair: TypeAlias = tuple[str, str]
@@ -46,17 +49,20 @@ class PairArea(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiEvaluation(Parts):
-    """One evaluation per class (against the rest) or per group, and their averages.
+    """One evaluation per class (against the rest), label, group or site.
 
     Args:
         parts: the evaluations by name.
         claim: what was promised to whom.
         pairs: AUC of each pair of classes, the mean over the two score columns.
+        pooled: all examples together, where the parts are groups or sites: computed
+            from the same release, whose noise adds up.
     """
 
     parts: Mapping[str, Evaluation]
     claim: Claim
     pairs: Mapping[Pair, PairArea] = field(default_factory=dict)
+    pooled: Evaluation | None = None
 
     def __getitem__(self, name: str) -> Evaluation:
         return self.parts[name]
@@ -67,38 +73,35 @@ class MultiEvaluation(Parts):
     def __len__(self) -> int:
         return len(self.parts)
 
-    @cached_property
-    def pooled(self) -> Evaluation | None:
-        """All groups together; None for classes, which share their examples."""
+    @property
+    def by_site(self) -> bool:
+        """Whether the parts are the sites themselves."""
         first = next(iter(self.values()))
-        plan = first.plan
-        if plan is None or not isinstance(plan.statistic, Grouped):
-            return None
-        seen = [part.observed for part in self.values()]
-        table = np.stack([[one.negatives, one.positives] for one in seen], axis=2)
-        together = replace(
-            seen[0],
-            negatives=table[0].sum(axis=1),
-            positives=table[1].sum(axis=1),
-            noise=SummedNoise(seen[0].noise, table, 2),
-            notes=(),
+        return self.pooled is not None and tuple(self.parts) == first.source.site_names
+
+    def forest(
+        self, metric: str = "auc", *, at: float | None = None, level: float = 0.95
+    ) -> Forest:
+        """Return one metric of every part beside the pooled one, to print or plot.
+
+        A rate is taken ``at`` a threshold. Where the parts are sites, the table ends
+        with the range in which a new site's own value is expected.
+        """
+        return forest_of(
+            self.parts, self.pooled, metric, at=at, level=level, sites=self.by_site
         )
-        fit = (first.source.estimator or plan.privacy.estimator()).fit(together)
-        source = replace(first.source, part="pooled")
-        return Evaluation(fit, self.claim, source, plan, first.heterogeneity)
 
-    def forest(self, metric: str = "auc", *, at: float | None = None) -> Forest:
-        """Return a metric, or a rate at a threshold, of every part and of all together."""
-
-        def row(name: str, part: Evaluation) -> ForestRow:
-            if at is None:
-                estimate = part.metrics[metric]
-            else:
-                estimate = at_threshold(counted(part.fit), at)[metric]
-            return ForestRow(name, estimate.value, *estimate.interval())
-
-        pooled = None if self.pooled is None else row("pooled", self.pooled)
-        return Forest(metric, tuple(row(*each) for each in self.items()), pooled, at=at)
+    def plot(
+        self,
+        kind: AnyPlot = "roc",
+        path: str | Path | None = None,
+        *,
+        ax: Axes | None = None,
+    ) -> Display:
+        """Draw the parts into one picture; ``forest`` draws every part's first metric."""
+        if kind == "forest":
+            return self.forest(self._shared_metrics()[0]).plot(path, ax=ax)
+        return super().plot(kind, path, ax=ax)
 
     def average(self, metric: str = "auc", how: Average = "macro") -> Estimate:
         """Average one-vs-rest metrics: equal weights, or by each class's positives."""
@@ -120,8 +123,16 @@ class MultiEvaluation(Parts):
         weights = [1.0 if how == "macro" else pair.examples for pair in pairs]
         return weighted_mean([pair.auc for pair in pairs], weights)
 
-    def fairness(self, threshold: float, level: float = 0.95) -> Fairness:
-        """Return groups side by side at a threshold, gaps that hold all at once."""
+    def fairness(self, threshold: float | None = None, level: float = 0.95) -> Fairness:
+        """Return groups side by side, gaps that hold all at once.
+
+        At a threshold, by default the plan's first one.
+        """
+        if threshold is None:
+            plan = next(iter(self.values())).plan
+            if plan is None or not plan.thresholds:
+                raise InputError("the plan has no threshold: give one, fairness(0.5)")
+            threshold = plan.thresholds[0]
         return Fairness(self.parts, threshold, level)
 
     def conformal(
@@ -168,13 +179,16 @@ class MultiEvaluation(Parts):
         return [n for n in METRICS if all(n in p.metrics for p in self.values())]
 
     def _summary(self) -> dict[str, Estimate]:
-        """Return each part's first metric, then the averages of all of them."""
+        """Return each part's first metric; then all, of pooled examples or averaged."""
         names = self._shared_metrics()
         rows = {
             f"{METRICS[metric].title} {name}": part.metrics[metric]
             for metric in names[:1]
             for name, part in self.items()
         }
+        if self.pooled is not None:
+            metrics = self.pooled.metrics
+            return rows | {f"{METRICS[m].title} pooled": metrics[m] for m in metrics}
         for metric in names:
             rows[f"{METRICS[metric].title} macro"] = self.average(metric)
         for metric in names[:1]:
@@ -184,6 +198,12 @@ class MultiEvaluation(Parts):
             rows["AUC pairs, macro"] = self.average_pairs()
         return rows
 
+    def _lines(self) -> list[str]:
+        names = self._shared_metrics()
+        if not self.by_site or not names:
+            return []
+        return [line for line in (self.forest(names[0]).note,) if line]
+
     def _values(self, *, curves: bool) -> dict[str, Any]:
         names = self._shared_metrics()
         values: dict[str, Any] = {
@@ -191,6 +211,9 @@ class MultiEvaluation(Parts):
             "macro": {n: self.average(n).to_dict() for n in names},
             "weighted": {n: self.average(n, "weighted").to_dict() for n in names},
         }
+        if self.pooled is not None:
+            values["pooled"] = document(self.pooled, curves=curves)
+            values["forest"] = self.forest(names[0]).to_dict() if names else None
         if self.pairs:
             values["pairs"] = {
                 f"{a} vs {b}": p.auc.to_dict() for (a, b), p in self.pairs.items()
@@ -205,11 +228,12 @@ class MultiEvaluation(Parts):
             self.claim,
             self._values,
             self._summary,
+            verdict=lambda: " ".join(self._lines()),
             pooled=self.pooled,
             forest=self.forest if self.pooled is not None else None,
         )
         groups = exports.drawn
-        if not exports.disjoint or len(groups) < 2:
+        if not exports.disjoint or self.by_site or len(groups) < 2:
             return exports
         fairness = cache(partial(Fairness, groups))
         return replace(

@@ -17,6 +17,7 @@ from discreet.report.exports import Exports
 from discreet.report.plot import AnyPlot, Display, picture, png
 from discreet.report.record import Made, Sign
 from discreet.report.text import count_words, interval_column, metric_table, titled
+from discreet.report.tracking import log_mlflow
 from discreet.report.views import calibratable
 
 if TYPE_CHECKING:
@@ -80,6 +81,14 @@ class Shown(ABC):
         drawn = {name: p for name, p in parts.items() if p.fit.refusal is None}
         return picture(drawn or parts, kind, ax=ax, path=path)
 
+    def log_mlflow(self, *, page: bool = True, record: bool = True) -> str:
+        """Log the result to the active MLflow run, or to a new one; return its id.
+
+        Every metric with the ends of its interval, the plan's digest and the claim, and
+        the page as an artifact; ``record`` as for :meth:`to_json`.
+        """
+        return log_mlflow(self.exports, page=page, record=record)
+
     def save(
         self, path: str | Path, *, sign: Sign | None = None, record: bool = True
     ) -> None:
@@ -123,6 +132,11 @@ class Parts(Shown, Mapping[str, "Evaluation"]):
         pictures = picture_html(self.plot("roc")) if self.exports.drawn else ""
         table = table_html(self.exports.summary())
         return table + pictures + claim_html(self.claim)
+
+
+def estimates_html(rows: Mapping[str, Estimate], claim: Claim) -> str:
+    """Return a table of estimates and the claim as a piece of HTML."""
+    return _table_html(rows) + _claim_html(claim)
 
 
 def evaluation_html(result: Evaluation) -> str:

@@ -330,9 +330,14 @@ def holds_counts(plan: Plan | None, *, curves: bool) -> str:
     if not exact_sums(plan):
         return ""
     if curves:
+        rows = (
+            "for each group or site"
+            if plan and plan.statistic.told_apart
+            else ("added up over all sites")
+        )
         return (
-            "This file holds every number that the sites revealed, added up over all "
-            "sites, exact and without noise: pass it on only to those who may see them. "
+            f"This file holds every number that the sites revealed, {rows}, "
+            "exact and without noise: pass it on only to those who may see them. "
             "A report made with --no-record leaves them out."
         )
     return (
@@ -355,7 +360,7 @@ def plain_claim(claim: Claim) -> list[str]:
                 "but one person's could work that one out"
             )
     lines = [f"{promise}.", claim.trust.value]
-    if claim.setting != "deployed":
+    if claim.setting not in ("deployed", "own data"):
         lines.append(
             "This was computed in one place, as a simulation: the promise is what the "
             "same plan would keep between real sites."

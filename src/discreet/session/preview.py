@@ -44,6 +44,7 @@ from discreet.privacy.loss import Loss, fraction_of
 from discreet.session.policy import Policy
 from discreet.session.protocols import sent_numbers
 from discreet.session.respond import admit, check_data
+from discreet.statistic.multilabel import MultiLabel
 from discreet.statistic.protocol import BinCounts, Statistic
 from discreet.statistic.site_sums import auc_and_variance
 
@@ -273,9 +274,9 @@ class OwnRows:
 
     examples: int
     positives: int | None
-    """None where there are several classes."""
+    """None where there are several classes or labels."""
     areas: tuple[OwnAuc, ...]
-    """Of each score column, or of each class against the rest."""
+    """Of each score column, or of each class against the rest, or of each label."""
     prevalence: float | None = None
     """What the plan declares, None if nothing."""
     a_site: int | None = None
@@ -338,14 +339,14 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
         nonlocal rows
         total = np.zeros((examples.columns, 2 * bins), dtype=np.int64)
         for batch in batches:
-            rows += batch.rows
+            rows += 0 if batch.which else batch.rows
             known = batch
             positive = batch.labels == 1
             if horizon is not None and batch.times is not None:
                 past = batch.times > horizon
                 positive &= ~past
                 known, positive = batch.some(past | positive), positive[past | positive]
-            for k, scores in enumerate(known.scores):
+            for k, scores in enumerate(known.scores, batch.which):
                 if several:
                     positive = known.labels == k
                 cells = edges.bins_of(scores) + bins * positive
@@ -358,8 +359,10 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
         examples.scan(counted, cuts),
         np.zeros((examples.columns, 2 * bins), dtype=np.int64),
     )
-    titles = [""]
-    if several and classes is not None:
+    titles, labels = [""], examples.label_columns > 1
+    if labels and isinstance(plan.statistic, MultiLabel):
+        titles = [f" of label {name}" for name in plan.statistic.labels]
+    elif several and classes is not None:
         titles = [f" of class {name}" for name in classes]
     elif examples.columns > 1:
         titles = [f" of score {k + 1}" for k in range(examples.columns)]
@@ -367,9 +370,9 @@ def own_rows(plan: Plan, examples: Examples) -> OwnRows:
     declared = plan.facts.examples
     return OwnRows(
         rows,
-        None if several else int(total[0, bins:].sum()),
+        None if several or labels else int(total[0, bins:].sum()),
         tuple(_area(title, row) for title, row in zip(titles, total, strict=True)),
-        None if several else plan.facts.prevalence,
+        None if several or labels else plan.facts.prevalence,
         None if declared is None else round(declared / sites),
         horizon,
     )

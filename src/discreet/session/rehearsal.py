@@ -23,7 +23,7 @@ from discreet.errors import PlanError
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session.policy import AllowAll
-from discreet.statistic import Grouped, OneVsOne, OneVsRest, Paired
+from discreet.statistic import Grouped, MultiLabel, OneVsOne, OneVsRest, Paired
 from discreet.statistic.timed import causes_of
 
 FEWEST: Final = 200
@@ -68,7 +68,12 @@ def made_up(plan: Plan, rng: np.random.Generator | None = None) -> Examples:
         )
         shares = raw / raw.sum(axis=1, keepdims=True)
         return _examples(plan, shares, np.array(classes)[truth], groups, classes)
-    labels = rng.random(size) < (plan.facts.prevalence or 0.3)
+    prevalence = plan.facts.prevalence or 0.3
+    if isinstance(statistic, MultiLabel):
+        truths = rng.random((size, len(statistic.labels))) < prevalence
+        latent = rng.normal(1.5 * truths - 1.0, 1.0)
+        return _examples(plan, _in_range(plan, latent), truths, None, None)
+    labels = rng.random(size) < prevalence
     columns = 2 if isinstance(statistic, Paired) else 1
     latent = rng.normal(1.5 * labels[:, None] - 1.0, 1.0, (size, columns))
     scores = _in_range(plan, latent)

@@ -283,12 +283,13 @@ def bounded(examples: Examples, unit: Unit | None) -> Examples:
     if in_place is not None:
         return in_place
     classes = examples.label_code.classes
-    whole = _kept(examples, unit)
+    wholes = _kept(examples, unit)
     kept = Examples.from_source(
-        lambda: iter([whole] if len(whole.labels) else []),
+        lambda: iter(wholes),
         labels=LabelCode(classes=classes),
         scores=examples.scores,
         columns=examples.columns,
+        label_columns=examples.label_columns,
         name=examples.name,
         timed=examples.timed,
     )
@@ -296,19 +297,24 @@ def bounded(examples: Examples, unit: Unit | None) -> Examples:
     return kept
 
 
-def _kept(examples: Examples, unit: Unit) -> RawBatch:
-    """Read everything once; return the rows that count."""
-    batches: list[Batch] = []
-    subjects: list[str] = []
+def _kept(examples: Examples, unit: Unit) -> list[RawBatch]:
+    """Read everything once; return the rows that count, of each label by itself."""
+    batches: dict[int, list[Batch]] = {}
+    subjects: dict[int, list[str]] = {}
     for batch in examples.batches():
         names_of_rows = _subjects(batch, unit, lenient=examples.lenient)
         known = np.array([name is not None for name in names_of_rows], dtype=np.bool_)
         examples.set_aside += int(np.count_nonzero(~known))
-        batches.append(batch.where(known))
-        subjects.extend(name for name in names_of_rows if name is not None)
-    if not batches:
-        none = np.zeros(0)
-        return RawBatch((none,) * examples.columns, none.astype(np.int64), times=none)
+        batches.setdefault(batch.which, []).append(batch.where(known))
+        named = (name for name in names_of_rows if name is not None)
+        subjects.setdefault(batch.which, []).extend(named)
+    return [_chosen(own, subjects[k], unit, examples) for k, own in batches.items()]
+
+
+def _chosen(
+    batches: list[Batch], subjects: list[str], unit: Unit, examples: Examples
+) -> RawBatch:
+    """Return the rows of one label that count."""
     names, code = _coded(subjects)
     seed = np.array([_seed(name) for name in names], dtype=np.int64)
     rows = _joined(batches)
@@ -331,6 +337,7 @@ def _kept(examples: Examples, unit: Unit) -> RawBatch:
         amounts=chosen.amounts,
         worded=True,
         times=chosen.times,
+        which=chosen.which,
     )
 
 
@@ -355,6 +362,7 @@ def _joined(batches: list[Batch]) -> Batch:
         column([b.subjects for b in batches]),
         amounts=column([b.amounts for b in batches]),
         times=column([b.times for b in batches]),
+        which=batches[0].which,
     )
 
 

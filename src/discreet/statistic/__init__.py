@@ -2,8 +2,14 @@
 
 from discreet.statistic.adaptive import EquiDepthFrom, PlacedFrom
 from discreet.statistic.hierarchy import Hierarchy
-from discreet.statistic.histogram import ClassHistogram, Grouped, Paired
+from discreet.statistic.histogram import (
+    ClassHistogram,
+    Grouped,
+    Paired,
+    PairedInGroups,
+)
 from discreet.statistic.multiclass import OneVsOne, OneVsRest
+from discreet.statistic.multilabel import MultiLabel
 from discreet.statistic.protocol import BinCounts, Statistic
 from discreet.statistic.rank_sums import RankSums
 
@@ -13,9 +19,11 @@ __all__ = [
     "EquiDepthFrom",
     "Grouped",
     "Hierarchy",
+    "MultiLabel",
     "OneVsOne",
     "OneVsRest",
     "Paired",
+    "PairedInGroups",
     "PlacedFrom",
     "RankSums",
     "Statistic",

@@ -17,7 +17,12 @@ from discreet.data.edges import Edges
 from discreet.data.examples import Batch, Examples
 from discreet.errors import InputError, PlanError
 from discreet.privacy.unit import Sensitivity, Unit, additive
-from discreet.statistic.observed import NoiseDistribution, NoisyHistogram, SummedNoise
+from discreet.statistic.observed import (
+    AddedNoise,
+    NoiseDistribution,
+    NoisyHistogram,
+    SummedNoise,
+)
 from discreet.statistic.protocol import BinCounts, Statistic, tally
 
 
@@ -115,6 +120,45 @@ class AroundHistogram(Statistic):
         return self.inner.binnings
 
 
+def _in_a_group(groups: Sequence[str], batch: Batch) -> NDArray[np.bool_]:
+    """Mark the rows of groups that the plan names."""
+    if batch.groups is None:  # a refusal would tell an empty site from others
+        return np.zeros(len(batch), dtype=np.bool_)
+    return _group_places(groups, batch) >= 0
+
+
+def _group_places(groups: Sequence[str], batch: Batch) -> NDArray[np.intp]:
+    if batch.groups is None:
+        if len(batch):
+            raise InputError(
+                "the plan counts by group, but the examples carry no group column"
+            )
+        return np.zeros(0, dtype=np.intp)
+    code = {canonical(group): k for k, group in enumerate(groups)}
+    other = code.get(OTHER, -1)
+    places = [code.get(group, other) for group in batch.groups.tolist()]
+    return np.asarray(places, dtype=np.intp)
+
+
+def _declared_groups(groups: Sequence[str], batch: Batch) -> NDArray[np.intp]:
+    """Return the place of each row's group, or say that some have none."""
+    index = _group_places(groups, batch)
+    strange = int(np.count_nonzero(index < 0))
+    if strange:
+        raise InputError(
+            f"{strange} of {len(batch)} examples belong to no declared group; "
+            "the plan must name every group, for instance one called other"
+        )
+    return index
+
+
+def _check_groups(groups: Sequence[str]) -> None:
+    if not groups or not are_distinct(groups, "group"):
+        raise PlanError(
+            "a grouped plan names one or more distinct groups; 1 and 1.0 are one"
+        )
+
+
 class ByGroup(Statistic):
     """A statistic for each group. Groups come from the plan, never from the data.
 
@@ -125,10 +169,7 @@ class ByGroup(Statistic):
     groups: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not self.groups or not are_distinct(self.groups, "group"):
-            raise PlanError(
-                "a grouped plan names one or more distinct groups; 1 and 1.0 are one"
-            )
+        _check_groups(self.groups)
 
     @property
     def told_apart(self) -> tuple[str, ...]:
@@ -146,30 +187,10 @@ class ByGroup(Statistic):
 
     def fits(self, batch: Batch) -> NDArray[np.bool_]:
         """Leave out rows of groups that the plan does not name."""
-        if batch.groups is None:  # a refusal would tell an empty site from others
-            return np.zeros(len(batch), dtype=np.bool_)
-        return super().fits(batch) & (self._places(batch) >= 0)
-
-    def _places(self, batch: Batch) -> NDArray[np.intp]:
-        if batch.groups is None:
-            if len(batch):
-                raise InputError(
-                    "the plan counts by group, but the examples carry no group column"
-                )
-            return np.zeros(0, dtype=np.intp)
-        code = {canonical(group): k for k, group in enumerate(self.groups)}
-        other = code.get(OTHER, -1)
-        places = [code.get(group, other) for group in batch.groups.tolist()]
-        return np.asarray(places, dtype=np.intp)
+        return super().fits(batch) & _in_a_group(self.groups, batch)
 
     def _cells(self, batch: Batch) -> CodeVector:
-        index = self._places(batch)
-        strange = int(np.count_nonzero(index < 0))
-        if strange:
-            raise InputError(
-                f"{strange} of {len(batch)} examples belong to no declared group; "
-                "the plan must name every group, for instance one called other"
-            )
+        index = _declared_groups(self.groups, batch)
         return self.inner.cells(batch) + index * self.inner.size
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
@@ -199,6 +220,13 @@ class Grouped(ByGroup, AroundHistogram):
             group: NoisyHistogram(self.edges, *split, noise)
             for group, split in self.split(counts).items()
         }
+
+    def pooled(self, counts: FloatVector, noise: NoiseDistribution) -> NoisyHistogram:
+        """Add up the groups' histograms; their noise adds up too."""
+        total = counts.reshape(len(self.groups), -1).sum(axis=0)
+        if noise.scale:
+            noise = AddedNoise(noise, len(self.groups))
+        return NoisyHistogram(self.edges, *self.inner.split(total), noise)
 
 
 @dataclass(frozen=True)
@@ -277,3 +305,62 @@ class Paired(Statistic):
             "a": NoisyHistogram(self.a, *first, noises[0]),
             "b": NoisyHistogram(self.b, *second, noises[1]),
         }
+
+
+@dataclass(frozen=True)
+class PairedInGroups(Paired):
+    """Histograms of two score columns in each group, group after group.
+
+    An example is in one group, so the sensitivity is that of one pair of histograms.
+    """
+
+    groups: tuple[str, ...] = ()
+
+    name: ClassVar[str] = "paired-in-groups"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_groups(self.groups)
+
+    @property
+    def inner(self) -> Paired:
+        """What is counted in each group."""
+        return Paired(self.a, self.b, self.form)
+
+    @property
+    def told_apart(self) -> tuple[str, ...]:
+        """The groups."""
+        return self.groups
+
+    @property
+    def size(self) -> int:
+        """One pair of histograms a group."""
+        return len(self.groups) * self.inner.size
+
+    def fits(self, batch: Batch) -> NDArray[np.bool_]:
+        """Leave out rows of groups that the plan does not name."""
+        return super().fits(batch) & _in_a_group(self.groups, batch)
+
+    def _cells(self, batch: Batch) -> CodeVector:
+        cells = super()._cells(batch)
+        index = _declared_groups(self.groups, batch)
+        return cells + np.resize(index, cells.shape) * self.inner.size
+
+    def by_group(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> dict[str, tuple[FloatVector, NoiseDistribution]]:
+        """Return each group's counts with their noise, and their sum named ''."""
+        blocks = counts.reshape(len(self.groups), -1)
+        found = {g: (b, noise) for g, b in zip(self.groups, blocks, strict=True)}
+        added = AddedNoise(noise, len(self.groups)) if noise.scale else noise
+        return {**found, "": (blocks.sum(axis=0), added)}
+
+    def split(self, vector: FloatVector) -> tuple[BinCounts, BinCounts]:
+        """Return the two models' class histograms over all groups."""
+        return self.inner.split(vector.reshape(len(self.groups), -1).sum(axis=0))
+
+    def parts(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> Mapping[str, NoisyHistogram]:
+        """The two models' histograms over all groups, a and b."""
+        return self.inner.parts(*self.by_group(counts, noise)[""])

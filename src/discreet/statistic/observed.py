@@ -181,6 +181,33 @@ def cell_variance(noise: NoiseDistribution) -> float:
 
 
 @dataclass(frozen=True)
+class AddedNoise:
+    """Independent additive noise, every count a sum of as many cells: groups added up."""
+
+    noise: NoiseDistribution
+    cells: int
+
+    @property
+    def scale(self) -> float:
+        """The scale in a single cell times the root of their number."""
+        return self.noise.scale * math.sqrt(self.cells)
+
+    def covariance(self, at: FloatVector) -> BinCovariance:
+        """Return the noise's own, as often as cells were added."""
+        one, k = self.noise.covariance(at), self.cells
+        return BinCovariance(k * one.negatives, k * one.positives, k * one.cross)
+
+    def sample(
+        self, at: FloatVector, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Add up draws."""
+        total = self.noise.sample(at, size, rng)
+        for _ in range(self.cells - 1):
+            total = total + self.noise.sample(at, size, rng)
+        return total
+
+
+@dataclass(frozen=True)
 class SummedNegatives:
     """Independent additive noise, the negatives' bins each a sum of several cells.
 
@@ -216,7 +243,7 @@ class SummedNegatives:
 class SummedNoise:
     """The noise of sums over one side of a table of joint counts.
 
-    ``axis`` 1 leaves the first model's bins, 2 the second's.
+    ``axis`` 1 leaves the second model's bins, 2 the first's.
     """
 
     joint: NoiseDistribution

@@ -90,6 +90,8 @@ class Statistic(ABC):
     """The one privacy model that can carry it, where it is no sum of counts."""
     compares: ClassVar[bool] = False
     """Whether its parts are two models on the same examples."""
+    label_columns: int = 1
+    """How many labels each example has, each with a score of its own."""
     edges_hold_thresholds: ClassVar[bool] = True
     """Whether a plan's thresholds become edges."""
 
@@ -121,6 +123,11 @@ class Statistic(ABC):
 
     def check(self, examples: Examples, *, binary: bool = True) -> None:
         """Refuse examples whose scores or classes are not those that are counted."""
+        if examples.label_columns != self.label_columns:
+            raise InputError(
+                f"the plan counts {self.label_columns} labels of each example, and the "
+                f"examples have {examples.label_columns}: name as many label columns"
+            )
         if examples.columns != len(self.columns):
             raise InputError(
                 f"the plan counts {len(self.columns)} score columns, the examples have "
@@ -171,6 +178,13 @@ class Statistic(ABC):
         self, counts: FloatVector, noise: NoiseDistribution
     ) -> Mapping[str, NoisyHistogram]:
         """Return the class histograms of a decoded sum; the only one is named ''."""
+
+    def pooled(
+        self, counts: FloatVector, noise: NoiseDistribution
+    ) -> NoisyHistogram | None:
+        """Return the histogram of all examples, where disjoint parts add up to it."""
+        del counts, noise
+        return None
 
     def pairs(
         self, counts: FloatVector, noise: NoiseDistribution
@@ -236,10 +250,12 @@ STATISTICS: Final[Registry[type[Statistic]]] = Registry(
         "histogram": "discreet.statistic.histogram:ClassHistogram",
         "one-vs-rest": "discreet.statistic.multiclass:OneVsRest",
         "one-vs-one": "discreet.statistic.multiclass:OneVsOne",
+        "multi-label": "discreet.statistic.multilabel:MultiLabel",
         "site-sums": "discreet.statistic.site_sums:SiteSums",
         "grouped": "discreet.statistic.histogram:Grouped",
         "weighted": "discreet.statistic.weighted:Weighted",
         "paired": "discreet.statistic.histogram:Paired",
+        "paired-in-groups": "discreet.statistic.histogram:PairedInGroups",
         "hierarchy": "discreet.statistic.hierarchy:Hierarchy",
         "equi-depth": "discreet.statistic.adaptive:EquiDepthFrom",
         "placed": "discreet.statistic.adaptive:PlacedFrom",
@@ -296,7 +312,8 @@ def tally(
                 kept = statistic.fits(batch)
                 aside += batch.number(~kept)
                 if examples.every_row:
-                    first = [edges.values[0] for edges in statistic.columns]
+                    columns = statistic.columns[: len(batch.scores)]
+                    first = [edges.values[0] for edges in columns]
                     batch = batch.moved(~kept, first)  # noqa: PLW2901 - the same rows
                 else:
                     batch = batch.where(kept)  # noqa: PLW2901 - the same rows, fewer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
 from discreet.data.edges import EdgeRule, Edges, Listed
 from discreet.entropy import SYSTEM, Entropy
@@ -14,18 +14,21 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.rounds import Round
+from discreet.privacy.claim import Setting
 from discreet.report.build import named
 from discreet.report.comparison import ModelComparison
-from discreet.statistic import Paired
+from discreet.report.group_comparison import GroupedComparison
+from discreet.statistic import Paired, PairedInGroups
 from discreet.transport.inputs import (
     ColumnNames,
     Sources,
     check_weights,
     followup_of,
+    is_one_source,
     model_of,
     sites_of,
 )
-from discreet.transport.simulation import run
+from discreet.transport.simulation import carried_out, checked_groups
 from discreet.vocabulary import understood
 
 if TYPE_CHECKING:
@@ -55,25 +58,46 @@ class Choices(ColumnNames, total=False):
 
 @overload
 def compare(
-    sites: Sources, *, horizons: None = ..., **choices: Unpack[Choices]
+    sites: Sources | Any,
+    *,
+    groups: None = ...,
+    horizons: None = ...,
+    **choices: Unpack[Choices],
 ) -> ModelComparison: ...
 
 
 @overload
 def compare(
-    sites: Sources, *, horizons: Sequence[float], **choices: Unpack[Choices]
+    sites: Sources | Any,
+    *,
+    horizons: Sequence[float],
+    **choices: Unpack[Choices],
 ) -> TimedEvaluations: ...
 
 
 @overload
 def compare(
-    sites: Sources, *, horizons: Sequence[float] | None, **choices: Unpack[Choices]
-) -> ModelComparison | TimedEvaluations: ...
+    sites: Sources | Any,
+    *,
+    groups: Sequence[str] | None = ...,
+    horizons: None = ...,
+    **choices: Unpack[Choices],
+) -> ModelComparison | GroupedComparison: ...
+
+
+@overload
+def compare(
+    sites: Sources | Any,
+    *,
+    groups: Sequence[str] | None = ...,
+    horizons: Sequence[float] | None,
+    **choices: Unpack[Choices],
+) -> ModelComparison | GroupedComparison | TimedEvaluations: ...
 
 
 @understood
 def compare(  # noqa: PLR0913 - every public choice is a keyword
-    sites: Sources,
+    sites: Sources | Any,
     *,
     privacy: PrivacyModel | str | None = None,
     epsilon: float | str | None = None,
@@ -82,13 +106,14 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     examples: int | None = None,
     prevalence: float | None = None,
     names: tuple[str, str] | None = None,
+    groups: Sequence[str] | None = None,
     horizons: Sequence[float] | None = None,
     cuts: Sequence[float] | None = None,
     intervals: int | None = None,
     censoring: float | None = None,
     entropy: Entropy = SYSTEM,
     **columns: Unpack[ColumnNames],
-) -> ModelComparison | TimedEvaluations:
+) -> ModelComparison | GroupedComparison | TimedEvaluations:
     """Compare the AUCs of two models whose scores are two columns of each site.
 
     ``joint`` counts pairs of bins (L1 sensitivity 1) and knows how the models' errors
@@ -96,8 +121,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     and each model's own metrics are coarser than an evaluation's. ``marginals`` counts
     each model apart (L1 sensitivity 2) and treats their errors as uncorrelated, which
     is careful: models that err alike differ less. ``names`` are what the result calls
-    the two models: by default their columns, ``score=[first, second]``. Sites are
-    given as to ``evaluate``.
+    the two models: by default their columns, ``score=[first, second]``. ``groups`` are
+    names of disjoint groups in the column ``group=``: the result then has the
+    differences within each group, and over all of them, from one release of the same
+    sensitivity. Sites are given as to ``evaluate``.
 
     Of time to event, with ``horizons`` as in ``evaluate``, each model has a table of its
     own (L1 sensitivity 2), whatever the form.
@@ -111,8 +138,10 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     >>> compare([site]).verdict()[:21]
     'a is better than b (a'
     """
+    own = privacy is None and is_one_source(sites)
     sites = sites_of(sites, classes=None, columns=columns)
     check_weights(sites)
+    groups = checked_groups(sites, groups)
     if any(site.columns != 2 for site in sites):
         raise InputError(
             "a comparison needs sites with two score columns, one a model: "
@@ -122,10 +151,12 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     facts = PublicFacts(examples, prevalence, sites[0].scores, censoring)
     cohort = model.cohort(len(sites))
     followup = followup_of(sites, horizons, cuts, intervals, models=True)
+    if followup is not None and groups is not None:
+        raise InputError("time to event of two models is compared without groups")
     if followup is not None:
         timed = recommend(facts, model, followup=followup, cohort=cohort)
         tables: TimedEvaluations = named(
-            run(timed, sites, entropy=entropy), names or _called(columns)
+            carried_out(timed, sites, entropy=entropy), names or _called(columns)
         )
         return tables
     inverse_scale = model.inverse_scale(cohort, cells=1 if form == "joint" else 2)
@@ -135,9 +166,14 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
         rule = spread_over(bins_for(facts, inverse_scale), facts)
     edges = Edges.realise(rule, facts.scores)
     base = recommend(facts, model, cohort=cohort, edges=rule, thresholds=())
-    plan = replace(base, rounds=(Round(Paired(edges, edges, form)),))
-    compared: ModelComparison = named(
-        run(plan, sites, entropy=entropy), names or _called(columns)
+    statistic = Paired(edges, edges, form)
+    if groups is not None:
+        statistic = PairedInGroups(edges, edges, form, tuple(groups))
+    plan = replace(base, rounds=(Round(statistic),))
+    setting: Setting = "own data" if own else "simulated"
+    result = carried_out(plan, sites, entropy=entropy, setting=setting)
+    compared: ModelComparison | GroupedComparison = named(
+        result, names or _called(columns)
     )
     return compared
 

@@ -24,7 +24,7 @@ Sources: TypeAlias = Sequence[Any] | Mapping[str, Any]
 class ColumnNames(TypedDict, total=False):
     """Where frames and files keep what is needed, as ``discreet.read`` takes it."""
 
-    label: str
+    label: str | Sequence[str]
     score: str | Sequence[str]
     time: str | None
     event: str | None
@@ -51,10 +51,8 @@ def sites_of(
     weight: str | None = None,
 ) -> list[Examples]:
     """Return a site for each source, called by its name in every message."""
-    if isinstance(sources, Examples | str | Path) or _is_frame(sources):
-        raise InputError(
-            "sites is a list, one entry a site; put even a single site into [...]"
-        )
+    if is_one_source(sources):
+        sources = [sources]
     if not isinstance(sources, Mapping | Iterable):
         raise InputError(
             "sites is a list of Examples, frames or paths, or a mapping of names to them"
@@ -101,8 +99,21 @@ def _site(
         raise InputError(f"{title}: {err}") from None
 
 
-def _is_frame(source: object) -> bool:
-    return hasattr(source, "__arrow_c_stream__")
+def is_one_source(source: object) -> bool:
+    """Say whether something is one frame, table, file or Examples, and no list of them."""
+    frames = ("pandas", "polars", "pyarrow", "ibis", "pyspark")
+    return isinstance(source, Examples | str | Path) or (
+        hasattr(source, "__arrow_c_stream__")
+        or type(source).__module__.partition(".")[0] in frames
+    )
+
+
+def all_examples(sources: Any) -> bool:
+    """Say whether every source is Examples, which have their columns already."""
+    if is_one_source(sources) or not isinstance(sources, Mapping | Sequence):
+        return isinstance(sources, Examples)
+    every = sources.values() if isinstance(sources, Mapping) else sources
+    return all(isinstance(source, Examples) for source in every)
 
 
 def _check_alike(sites: Sequence[Examples]) -> None:

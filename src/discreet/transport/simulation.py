@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from discreet.codec.parsing import whole
 from discreet.data.edges import EdgeRule
@@ -16,6 +16,7 @@ from discreet.estimate.curves import Interpolation
 from discreet.estimate.fit import Estimator, WithStatistic
 from discreet.label.rank_terms import RankSumTerms
 from discreet.label.response_keys import ResponseKeys
+from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.heterogeneity import HeterogeneityQuestion
 from discreet.plan.plan import ModelRef, Plan
@@ -31,11 +32,14 @@ from discreet.transport.in_process import Aggregation, simulate
 from discreet.transport.inputs import (
     ColumnNames,
     Sources,
+    all_examples,
     check_weights,
     followup_of,
+    is_one_source,
     model_of,
     sites_of,
 )
+from discreet.transport.per_site import OWN_BINS, sites_and_rows
 from discreet.vocabulary import understood
 
 if TYPE_CHECKING:
@@ -56,6 +60,7 @@ class Choices(ColumnNames, total=False):
     interpolation: Interpolation | None
     method: WithStatistic | None
     multiclass: Multiclass
+    scores: Sequence[str] | None
     weight: str | None
     max_weight: int | None
     pilot: bool
@@ -71,18 +76,21 @@ class Choices(ColumnNames, total=False):
 
 @overload
 def evaluate(
-    sites: Sources,
+    sites: Sources | Any,
     *,
     classes: None = ...,
     groups: None = ...,
     horizons: None = ...,
+    labels: None = ...,
+    site: None = ...,
+    per_site: Literal[False] | None = ...,
     **choices: Unpack[Choices],
 ) -> Evaluation: ...
 
 
 @overload
 def evaluate(
-    sites: Sources,
+    sites: Sources | Any,
     *,
     groups: None = ...,
     horizons: Sequence[float],
@@ -107,6 +115,9 @@ def evaluate(
     classes: Sequence[str] | None = ...,
     groups: Sequence[str] | None = ...,
     horizons: None = ...,
+    labels: Sequence[str] | None = ...,
+    site: str | None = ...,
+    per_site: bool | None = ...,
     **choices: Unpack[Choices],
 ) -> MultiEvaluation: ...
 
@@ -124,8 +135,12 @@ def evaluate(
 
 @understood
 def evaluate(  # noqa: PLR0913 - every public choice is a keyword
-    sites: Sources,
+    sites: Sources | Any,
     *,
+    site: str | None = None,
+    per_site: bool | None = None,
+    labels: Sequence[str] | None = None,
+    scores: Sequence[str] | None = None,
     privacy: PrivacyModel | str | None = None,
     epsilon: float | str | None = None,
     delta: float | str | None = None,
@@ -160,7 +175,15 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
 
     Args:
         sites: a list of the sites' Examples, frames or paths, or a mapping of the
-            sites' names to them.
+            sites' names to them; or one frame or file. Where no privacy model is
+            named, one frame is your own data, of which nothing has to be hidden.
+        site: the column of one frame that says at which site a row is: the result has
+            one row per site, a pooled row, and what a new site can expect.
+        per_site: whether every site has a row. Under a privacy model such rows are
+            further results, released and charged for when you say True.
+        labels: names of the label columns of examples that have several: one result
+            each, from one release.
+        scores: the score column of each label, in the same order.
         privacy: the privacy model, or its name beside ``epsilon``; exact sums by
             default. ``LabelDP`` gives the AUC alone unless its mechanism releases
             curves, ``ExactMPC`` the areas alone.
@@ -212,9 +235,23 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.source.releases[0].contributors
     (0.92, 2)
     """
-    sites = sites_of(sites, classes=classes, columns=columns, weight=weight)
+    named = privacy is not None
+    own = not named and is_one_source(sites)
+    private = model_of(privacy, epsilon, delta)
+    columns = _with_labels(columns, labels, scores, read=not all_examples(sites))
+    sites, groups = sites_and_rows(
+        sites,
+        private,
+        named=named,
+        site=site,
+        per_site=per_site,
+        groups=groups,
+        classes=classes,
+        columns=columns,
+        weight=weight,
+    )
     check_weights(sites, max_weight)
-    groups = _checked_groups(sites, groups)
+    groups = checked_groups(sites, groups)
     if random_groups is not None:
         whole(random_groups, "the number of random groups", least=FEWEST_GROUPS)
         if random_groups > len(sites):
@@ -222,10 +259,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
                 f"{random_groups} random groups need at least as many sites, got "
                 f"{len(sites)}"
             )
-    private = model_of(privacy, epsilon, delta)
     followup = followup_of(sites, horizons, cuts, intervals)
+    facts = PublicFacts(examples, prevalence, sites[0].scores, censoring)
+    if own and edges is None and not pilot and followup is None:
+        edges = spread_over(OWN_BINS, facts)
     question = Question(
-        PublicFacts(examples, prevalence, sites[0].scores, censoring),
+        facts,
         None if thresholds is None else tuple(float(t) for t in thresholds),
         edges,
         None if classes is None else tuple(classes),
@@ -235,6 +274,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         max_weight,
         pilot,
         followup,
+        None if labels is None else tuple(labels),
     )
     # Every group's sum is revealed by itself: the noise must suffice in the smallest.
     together = sites if random_groups is None else sites[: len(sites) // random_groups]
@@ -250,16 +290,46 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     fitted_by = None if interpolation is None else plan.privacy.estimator(interpolation)
-    return run(
+    return carried_out(
         plan,
         sites,
         estimator=fitted_by or method,
         aggregation=aggregation,
         progress=progress,
+        setting="own data" if own else "simulated",
     )
 
 
-def _checked_groups(
+def _with_labels(
+    columns: ColumnNames,
+    labels: Sequence[str] | None,
+    scores: Sequence[str] | None,
+    *,
+    read: bool,
+) -> ColumnNames:
+    """Return the columns with those of several labels, where sources are ``read``."""
+    if labels is None and scores is None:
+        return columns
+    if labels is None:
+        raise InputError(
+            "scores= names the score column of each of several labels=: give both, or "
+            "score= for one label"
+        )
+    if "label" in columns or "score" in columns:
+        raise InputError(
+            "labels= and scores= take the place of label= and score=: leave these out"
+        )
+    if scores is None and read:
+        raise InputError(
+            "name the score column of each label with scores=[...], in the order of "
+            "labels="
+        )
+    if scores is None or not read:
+        return columns
+    return {**columns, "label": tuple(labels), "score": tuple(scores)}
+
+
+def checked_groups(
     sites: Sequence[Examples], groups: Sequence[str] | None
 ) -> Sequence[str] | None:
     """Say when groups are there and nobody asks for them; an empty list is no wish."""
@@ -318,7 +388,29 @@ def run(
     >>> discreet.run(plan, sites).auc.value > 0.97
     True
     """
-    sites = sites_of(sites, classes=None, columns=columns)
+    return carried_out(
+        plan,
+        sites_of(sites, classes=None, columns=columns),
+        entropy=entropy,
+        estimator=estimator,
+        aggregation=aggregation,
+        response_keys=response_keys,
+        progress=progress,
+    )
+
+
+def carried_out(
+    plan: Plan,
+    sites: Sequence[Examples],
+    *,
+    entropy: Entropy = SYSTEM,
+    estimator: Estimator | None = None,
+    aggregation: Aggregation = "plain",
+    response_keys: Sequence[ResponseKeys] | None = None,
+    progress: Callable[[int], None] | None = None,
+    setting: Setting = "simulated",
+) -> Result:
+    """Carry out a plan over these sites; ``setting`` is what the claim says of it."""
     for site in sites:
         plan.statistic.check_followed(site)
     own: Result | None = plan.protocol.run(plan, sites, entropy=entropy)
@@ -327,7 +419,8 @@ def run(
     kept = response_keys
     if kept is None and plan.privacy.keeps_keys:
         kept = ResponseKeys.of_sites(len(sites), entropy)
-    setting: Setting = "seeded" if isinstance(entropy, Seeded) else "simulated"
+    if isinstance(entropy, Seeded):
+        setting = "seeded"
     smallest = len(sites) // plan.cohort.random_groups
     claim = plan.claim(setting, sites=smallest)
     if isinstance(plan.statistic, RankSums):

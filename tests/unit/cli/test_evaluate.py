@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from discreet.cli.entry import in_options
 from discreet.cli.main import app
 from discreet.errors import InputError, NotReleasedError
 from discreet.failures import exit_code, sentence
@@ -75,7 +76,7 @@ def test_two_files_give_the_pooled_table_json_and_plots(files):
     document = json.loads((files / "out.json").read_text())
     assert 0.8 < document["metrics"]["auc"]["value"] < 0.87
     names = sorted(path.name for path in (files / "plots").iterdir())
-    assert names == ["calibration.png", "det.png", "pr.png", "roc.png"]
+    assert names == ["calibration.png", "decision.png", "det.png", "pr.png", "roc.png"]
 
 
 @pytest.mark.usefixtures("files")
@@ -101,7 +102,7 @@ def test_two_files_give_the_pooled_table_json_and_plots(files):
                 *("north.parquet", "--group", "sex", "--bins", 64),
                 *("--in-group", "f", "--in-group", "m"),
             ),
-            ("AUC f", "AUC macro"),
+            ("AUC f", "AUC pooled"),
         ),
     ],
     ids=["private, by the real protocol", "a lying site", "groups"],
@@ -309,3 +310,76 @@ def test_a_report_that_cannot_be_written_is_refused_before_any_session(tmp_path)
     run = invoke("coordinate", "plan.toml", "--keys", tmp_path, "--report", "r.pdf")
     assert isinstance(run.exception, InputError)
     assert ".html, .json or .txt" in str(run.exception)
+
+
+HOSPITALS = ("evaluate", "all.csv", "--label", "died", "--score", "risk")
+
+
+@pytest.fixture
+def hospitals(tmp_path, monkeypatch, rng):
+    """Write one file with a column of sites, and a second label and score."""
+    monkeypatch.chdir(tmp_path)
+    rows = [["ward", "died", "late", "risk", "old", "sex"]]
+    for _ in range(1500):
+        died = int(rng.random() < 0.4)
+        scores = np.clip(rng.normal(0.35 + 0.3 * died, 0.2, 2), 0, 1).round(4)
+        ward, sex = "abc"[rng.integers(3)], "fm"[rng.integers(2)]
+        rows.append([ward, died, died if rng.random() < 0.9 else "", *scores, sex])
+    text = "\n".join(",".join(map(str, row)) for row in rows)
+    (tmp_path / "all.csv").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        ((*HOSPITALS, "--site", "ward"), "A new site's AUC is expected", 0),
+        (
+            (*HOSPITALS, "--site", "ward", *NOISY, 3, "--per-site"),
+            "and the pooled row is computed from the rows",
+            0,
+        ),
+        (
+            (
+                *HOSPITALS,
+                "--site",
+                "ward",
+                "--privacy",
+                "secure-aggregation",
+                "--per-site",
+            ),
+            "or leave out --privacy for data that are your own",
+            2,
+        ),
+        ((*HOSPITALS, "all.csv", "--site", "ward"), "a column of one file", 2),
+        (
+            (
+                *("evaluate", "all.csv", "--labels", "died", "--labels", "late"),
+                *("--score", "risk", "--score", "old"),
+            ),
+            "AUC late",
+            0,
+        ),
+        (
+            ("evaluate", "all.csv", "--labels", "died", "--labels", "late"),
+            "2 labels and 1 score columns",
+            2,
+        ),
+        (
+            (
+                *("compare", "all.csv", "--label", "died", "--score", "risk"),
+                *("--score", "old", "--group", "sex"),
+                *("--in-group", "f", "--in-group", "m"),
+            ),
+            "AUC risk-old pooled",
+            0,
+        ),
+    ],
+)
+@pytest.mark.usefixtures("hospitals")
+def test_one_file_by_site_by_label_and_by_group(words, said, code):
+    run = invoke(*words)
+    text = run.output if run.exception is None else in_options(str(run.exception))
+    assert said in text
+    assert code == (0 if run.exception is None else exit_code(run.exception))

@@ -18,6 +18,7 @@ from discreet.statistic import (
     OneVsOne,
     OneVsRest,
     Paired,
+    PairedInGroups,
 )
 from fuzzing import draws
 
@@ -55,6 +56,18 @@ CASES = {
     "one-vs-one": (OneVsOne(THREE, ABC), OF_CLASSES, three_classes, (3, 6, 6)),
     "two marginals": (Paired(FOUR, THREE, "marginals"), TWO, two_models, (2, 4, 4)),
     "joint": (Paired(FOUR, THREE, "joint"), TWO, two_models, (1, 2, 2)),
+    "two models in groups": (
+        PairedInGroups(THREE, THREE, "joint", ("f", "m")),
+        list(product(few, few, (0, 1), ("f", "m"))),
+        of_rows(2, grouped=True),
+        (1, 2, 2),
+    ),
+    "two marginals in groups": (
+        PairedInGroups(THREE, THREE, "marginals", ("f", "m")),
+        list(product(few, few, (0, 1), ("f", "m"))),
+        of_rows(2, grouped=True),
+        (2, 4, 4),
+    ),
     "groups": (
         Grouped(ClassHistogram(FOUR), ("f", "m")),
         IN_GROUPS,

@@ -1,0 +1,98 @@
+"""A result in an MLflow run: metrics with their interval ends, the claim, the page.
+
+Of each metric ``auc`` the run gets ``auc``, ``auc_low`` and ``auc_high``, the ends of its 95%
+interval; of a rate at a threshold ``recall_at_0.5`` and its ends. Parts stand before a
+slash: ``north/auc``. The pooled value beside sites or groups has no name before it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from discreet.errors import InputError
+from discreet.estimate.estimate import Estimate
+from discreet.report.record import Made
+
+if TYPE_CHECKING:
+    from discreet.report.evaluation import Evaluation
+    from discreet.report.exports import Exports
+
+RATES_LOGGED: Final = ("precision", "recall", "specificity", "accuracy", "f1")
+ARTIFACT: Final = "discreet/report.html"
+_ODD: Final = re.compile(r"[^\w\-. ]+")
+"""What MLflow takes in no name."""
+_LONGEST_TAG: Final = 5000
+
+
+def log_mlflow(exports: Exports, *, page: bool = True, record: bool = True) -> str:
+    """Log a result to the active MLflow run, or to a new one; return the run's id.
+
+    ``page`` saves the report as the artifact ``discreet/report.html``; ``record`` as for
+    ``to_json``.
+    """
+    try:
+        mlflow: Any = importlib.import_module("mlflow")
+    except ImportError:
+        raise InputError(
+            "logging to MLflow needs its client: pip install mlflow-skinny"
+        ) from None
+    if (active := mlflow.active_run()) is not None:
+        _log(mlflow, exports, page=page, record=record)
+        return str(active.info.run_id)
+    with mlflow.start_run() as run:
+        _log(mlflow, exports, page=page, record=record)
+        return str(run.info.run_id)
+
+
+def _log(mlflow: Any, exports: Exports, *, page: bool, record: bool) -> None:
+    mlflow.log_metrics(dict(metrics_of(exports)))
+    plan, claim = exports.first.plan, exports.claim
+    tags = {
+        "discreet.version": Made().discreet,
+        "discreet.claim": str(claim)[:_LONGEST_TAG],
+        "discreet.loss": str(claim.loss),
+        "discreet.setting": claim.setting,
+    }
+    if plan is not None:
+        tags["discreet.plan"] = f"sha256:{plan.digest().hex()}"
+        if plan.model.name:
+            tags["discreet.model"] = plan.model.name
+    mlflow.set_tags(tags)
+    if page:
+        mlflow.log_text(exports.html(Made.today(), record=record), ARTIFACT)
+
+
+def metrics_of(exports: Exports) -> Iterator[tuple[str, float]]:
+    """Yield the names and values that a run gets; what is undefined is left out."""
+    parts = {f"{_ODD.sub('_', name)}/": p for name, p in exports.parts.items() if name}
+    whole = exports.parts.get("", exports.pooled)
+    if whole is not None:
+        parts[""] = whole
+    for prefix, part in parts.items():
+        for name, estimate in _estimates(part):
+            yield from _ends(f"{prefix}{name}", estimate)
+    for title, estimate in exports.summary().items():
+        if exports.pooled is None:  # averages of classes or labels, differences
+            yield from _ends(f"summary/{_ODD.sub('_', title)}", estimate)
+
+
+def _estimates(part: Evaluation) -> Iterator[tuple[str, Estimate]]:
+    yield from part.metrics.items()
+    for at in part.thresholds.planned():
+        for name in RATES_LOGGED:
+            yield f"{name}_at_{at.threshold:g}", at[name]
+
+
+def _ends(name: str, estimate: Estimate) -> Iterator[tuple[str, float]]:
+    low, high = estimate.interval()
+    for key, value in (
+        (name, estimate.value),
+        (f"{name}_low", low),
+        (f"{name}_high", high),
+    ):
+        if math.isfinite(value):
+            yield key, value
