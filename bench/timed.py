@@ -21,13 +21,13 @@ from typing import Any, Final
 import numpy as np
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import roc_auc_score
-from sksurv import datasets, metrics  # type: ignore[import-untyped]
-from sksurv.linear_model import CoxPHSurvivalAnalysis  # type: ignore[import-untyped]
-from sksurv.nonparametric import (  # type: ignore[import-untyped]
+from sksurv import datasets, metrics
+from sksurv.linear_model import CoxPHSurvivalAnalysis
+from sksurv.nonparametric import (
     kaplan_meier_estimator,
 )
-from sksurv.preprocessing import OneHotEncoder  # type: ignore[import-untyped]
-from sksurv.util import Surv  # type: ignore[import-untyped]
+from sksurv.preprocessing import OneHotEncoder
+from sksurv.util import Surv
 
 from discreet.arrays import FloatVector
 from discreet.data.edges import EdgeRule, Edges, Warped

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from sksurv import datasets  # type: ignore[import-untyped]
-from sksurv.linear_model import (  # type: ignore[import-untyped]
+from sksurv import datasets
+from sksurv.linear_model import (
     CoxPHSurvivalAnalysis,
 )
-from sksurv.metrics import (  # type: ignore[import-untyped]
+from sksurv.metrics import (
     brier_score,
     concordance_index_censored,
     concordance_index_ipcw,

@@ -145,11 +145,7 @@ class Rows(FileFormat, InDatabase):
             labels = self._labels(statistic)
         elif self.labels:
             raise InputError("the plan counts one label: leave out --labels")
-        if (
-            several
-            and wanted == 1
-            and not (labels or isinstance(statistic, Paired))
-        ):
+        if several and wanted == 1 and not (labels or isinstance(statistic, Paired)):
             raise InputError(
                 "the plan measures one score, and several --score were given: give one"
             )
@@ -350,7 +346,8 @@ def _write_plots(result: Result, folder: Path) -> None:
             return ["km", "auc", *(["calibration", "decision"] if risks else [])]
         part.roc_curve()  # refuses where there is no curve, before a folder is made
         mends = calibratable(part.fit)
-        return ["roc", "pr", "det", *(["calibration"] if mends else [])]
+        mended = ["calibration", "decision"] if mends else []
+        return ["roc", "pr", "det", *mended]
 
     parts: Mapping[str, Any] = result.exports.parts
     drawn = {name: kinds(part) for name, part in parts.items()}
@@ -359,6 +356,7 @@ def _write_plots(result: Result, folder: Path) -> None:
         stem = f"{safe_file_name(name)}-" if name else ""
         for kind in drawn[name]:
             part.plot(kind, folder / f"{stem}{kind}.png")
-    if getattr(result.exports, "forest", None) is not None:
-        result.plot("forest", folder / "forest.png")
+    whole: Any = result
+    if whole.exports.forest is not None:
+        whole.plot("forest", folder / "forest.png")
     typer.echo(f"Plots are in {folder}/")

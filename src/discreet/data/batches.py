@@ -208,7 +208,7 @@ class PerLabel(RowSource):
         """Describe the first damage."""
         return next((d for s in self.sources if (d := s.damage()) is not None), None)
 
-    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch] | None:
+    def folded(self, cuts: Sequence[Rounding]) -> Iterator[RawBatch] | None:
         """Count one label after the other where the rows are."""
         pairs = zip(self.sources, cuts, strict=True)
         counts = [source.folded([cut]) for source, cut in pairs]
@@ -218,7 +218,7 @@ class PerLabel(RowSource):
         each = (_of_label(k, partial(iter, rows)) for k, rows in enumerate(known))
         return chain.from_iterable(each)
 
-    def query(self, cuts: Sequence[Cuts]) -> str | None:
+    def query(self, cuts: Sequence[Rounding]) -> str | None:
         """Return one query for each label."""
         pairs = zip(self.sources, cuts, strict=True)
         asked = [source.query([cut]) for source, cut in pairs]
@@ -260,12 +260,12 @@ class InGroup(RowSource):
         """Describe the source's damage."""
         return self.source.damage()
 
-    def folded(self, cuts: Sequence[Cuts]) -> Iterator[RawBatch] | None:
+    def folded(self, cuts: Sequence[Rounding]) -> Iterator[RawBatch] | None:
         """Count where the rows are."""
         rows = self.source.folded(cuts)
         return None if rows is None else self._told(partial(iter, rows))
 
-    def query(self, cuts: Sequence[Cuts]) -> str | None:
+    def query(self, cuts: Sequence[Rounding]) -> str | None:
         """Return what an engine is asked."""
         return self.source.query(cuts)
 

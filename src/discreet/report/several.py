@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.metrics.table import METRICS
-from discreet.metrics.thresholds import at_threshold
 from discreet.privacy.claim import Claim
 from discreet.recalibrate.several_classes import (
     ClassMap,
@@ -29,8 +28,7 @@ from discreet.report.plot import AnyPlot, Display
 from discreet.report.shown import Parts
 from discreet.report.text import document
 from discreet.report.views import counted
-from discreet.statistic import Grouped
-from discreet.statistic.observed import NoisyHistogram, SummedNoise
+from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

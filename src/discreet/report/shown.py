@@ -136,7 +136,7 @@ class Parts(Shown, Mapping[str, "Evaluation"]):
 
 def estimates_html(rows: Mapping[str, Estimate], claim: Claim) -> str:
     """Return a table of estimates and the claim as a piece of HTML."""
-    return _table_html(rows) + _claim_html(claim)
+    return table_html(rows) + claim_html(claim)
 
 
 def evaluation_html(result: Evaluation) -> str:

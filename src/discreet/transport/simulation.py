@@ -100,7 +100,7 @@ def evaluate(
 
 @overload
 def evaluate(
-    sites: Sources,
+    sites: Sources | Any,
     *,
     groups: Sequence[str],
     horizons: Sequence[float],
@@ -110,7 +110,7 @@ def evaluate(
 
 @overload
 def evaluate(
-    sites: Sources,
+    sites: Sources | Any,
     *,
     classes: Sequence[str] | None = ...,
     groups: Sequence[str] | None = ...,
@@ -124,11 +124,14 @@ def evaluate(
 
 @overload
 def evaluate(
-    sites: Sources,
+    sites: Sources | Any,
     *,
     classes: Sequence[str] | None = ...,
     groups: Sequence[str] | None = ...,
     horizons: Sequence[float] | None = ...,
+    labels: Sequence[str] | None = ...,
+    site: str | None = ...,
+    per_site: bool | None = ...,
     **choices: Unpack[Choices],
 ) -> Result: ...
 
