@@ -144,7 +144,7 @@ def _weibull(n: int, rng: np.random.Generator) -> Rows:
 
 
 def _logistic(n: int, rng: np.random.Generator) -> Rows:
-    """Accelerated failure, crossing hazards, a rare event (6%) and overconfident scores."""
+    """Accelerated failure, crossing hazards, a rare event (7%) and overconfident scores."""
     z = rng.normal(size=n)
     time = 6.0 * np.exp(-0.8 * z + rng.logistic(size=n) * 0.5)
     risk = 1 / (1 + (1.0 / (6.0 * np.exp(-0.8 * z))) ** (-2.0))

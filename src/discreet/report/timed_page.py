@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.estimate import Estimate
+from discreet.estimate.estimate import UNIT, Estimate
 from discreet.metrics.timed_table import SurvivalCurve
 from discreet.plan.file import dumps
 from discreet.report.page import page_parts, render_template, script_json
@@ -69,7 +69,7 @@ def render(
 
     Without ``curves`` there are no pictures: counts can be worked out from them.
     """
-    first, plan = result.first, result.first.plan
+    first, plan = _lead(result), result.first.plan
     version = f"discreet {made.discreet}"
     facts = {
         "Sites": _sites(first),
@@ -128,6 +128,13 @@ def _page_parts() -> dict[str, str]:
         for text in (parts["style"], style)
     )
     return {**parts, "style": style, "policy": parts["policy"].replace(old, new)}
+
+
+def _lead(result: TimedExports) -> TimedEvaluation:
+    """Return the result whose numbers stand first: of all groups, or the first part."""
+    if result.whole is not None and result.whole.kind == "groups":
+        return result.whole.together()
+    return result.first
 
 
 def _sites(result: TimedEvaluation) -> str:
@@ -196,7 +203,7 @@ def _headline(title: str, estimate: Estimate, sentence: str) -> dict[str, Any]:
         "value": f"{value:.3f}" if known else "undefined",
         "interval": f"{low:.3f} to {high:.3f}" if known else "",
         "sentence": sentence,
-        "bar": bar if known and 0 <= low <= high <= 1 else None,
+        "bar": bar if known and estimate.support == UNIT else None,
     }
 
 

@@ -230,6 +230,8 @@ def test_groups_are_shown_side_by_side_and_together():
     assert "within each of the declared groups" in str(result)
     assert json.loads(result.to_json())["kind"] == "time to event, groups"
     assert len(result.to_frame()) == 2 * (8 - 2 + 2)
+    page = result.exports.html(Made("2026-01-01"))
+    assert "3,000 examples" in page  # of both groups
 
 
 def test_horizons_with_their_own_scores_have_an_integrated_brier_score():
