@@ -39,6 +39,7 @@ OPTION_NAMES: Final = {
     "thresholds": "threshold",
     "names": "name",
     "multiclass": "ovo",
+    "inputs": "input",
 }
 """Options whose names differ from Python's keywords."""
 _KEYWORDS: Final = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -34,6 +34,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     measured: choices.MeasureOptions,
     database: options.InDatabase,
     output: options.Output,
+    scored: choices.ModelOptions,
     weight: options.WeightColumn = None,
     secagg: bool = False,
     examples: int | None = None,
@@ -58,14 +59,26 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
         )
-    columns = {"group": group, "weight": weight, "classes": measured.classes}
-    sites = [
-        rows.read(
-            path, score, **columns, **(asdict(database) if is_address(path) else {})
-        )
-        for path in files
-    ]
-    facts = PublicFacts(examples, measured.prevalence, sites[0].scores)
+    file = scored.open(
+        choices.ScoreOptions(kind=rows.kind, low=rows.low, high=rows.high)
+    )
+    sites: list[Any] = list(files)
+    named: dict[str, Any] = {}
+    if file is None:
+        columns = {"group": group, "weight": weight, "classes": measured.classes}
+        sites = [
+            rows.read(
+                path, score, **columns, **(asdict(database) if is_address(path) else {})
+            )
+            for path in files
+        ]
+    else:
+        if score != ["y_score"]:
+            raise InputError("the model makes the scores: leave out --score")
+        named = {"label": rows.label, "positive": rows.positive, "weight": weight}
+        named |= {"subject": rows.subject, "group": group, "model": file}
+    declared = sites[0].scores if file is None else file.scores
+    facts = PublicFacts(examples, measured.prevalence, declared)
     screen = Console(stderr=True)
     with Progress(
         console=screen, transient=True, disable=not screen.is_terminal
@@ -89,6 +102,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
             heterogeneity=measured.heterogeneity_question() or False,
             aggregation="secagg" if secagg else "plain",
             progress=lambda done: progress.update(task, completed=done),
+            **named,
         )
     output.write(result)
 

@@ -13,6 +13,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from discreet.cli import choices
+from discreet.data.labels import LabelCode
+from discreet.data.scoring import ModelFile
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
@@ -36,6 +38,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     protection: choices.Protection,
     scores: choices.ScoreOptions,
     measured: choices.MeasureOptions,
+    scored: choices.ModelOptions,
     site: list[str] | None = None,
     coordinator: str | None = None,
     sites: int | None = None,
@@ -85,7 +88,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     split = measured.random_groups or 1
     least = protection.min_survivors or (known or 0) // split or fewest
     most = measured.max_examples_per_site
-    facts = PublicFacts(examples, measured.prevalence, scores.declared())
+    file = scored.open(scores)
+    declared = scores.declared() if file is None else file.scores
+    facts = PublicFacts(examples, measured.prevalence, declared)
     chosen = recommend(
         facts,
         private,
@@ -97,7 +102,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         pilot=measured.pilot,
         heterogeneity=measured.heterogeneity_question(),
         cohort=Cohort(least, colluders, min_examples_per_site, most, split),
-        model=ModelRef(name, model_digest),
+        model=_measured(file, name, model_digest, measured.classes),
     )
     chosen = replace(chosen, roster=roster)
     check_protocol(chosen, sites=known)
@@ -126,6 +131,27 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     if out is not None:
         out.write_text(planfile.dumps(chosen), encoding="utf-8")
         typer.echo(f"Wrote {out}")
+
+
+def _measured(
+    file: ModelFile | None, name: str, digest: str, classes: list[str] | None
+) -> ModelRef:
+    """Return what the plan says of the model; a file has its own digest."""
+    if file is None:
+        return ModelRef(name, digest)
+    if digest not in ("", file.digest):
+        raise InputError(
+            f"--model-digest is not the digest of {file.name}: {file.digest}"
+        )
+    code = LabelCode(classes=None if classes is None else tuple(classes))
+    found = ModelRef.of(file, code, called=name)
+    many = len(file.inputs)
+    typer.echo(
+        f"Scored at each site by {file.name}, {file.digest}: {many} columns, output "
+        f"{file.output!r}, column {', '.join(map(str, file.columns_for(code)))}, kind "
+        f"{file.scores.kind}"
+    )
+    return found
 
 
 def _periods(prediction: Prediction, periods: int, drop: float) -> str | None:

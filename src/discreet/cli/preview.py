@@ -121,6 +121,9 @@ def _confirmed(rows: OwnRows, agrees: Callable[[str], bool]) -> bool:
 def _show(outcome: Preview) -> None:
     model = outcome.plan.model.name or "(no model named)"
     typer.echo(f"Plan {outcome.plan.digest().hex()[:16]}, model {model}")
+    measured = outcome.plan.model
+    made = f"made here by the model file {measured.digest}"
+    typer.echo(f"Scores: {made if measured.scoring else 'a column of this site'}")
     if outcome.query is None:
         typer.echo(f"{outcome.examples:,} examples were read, and stay here")
     else:

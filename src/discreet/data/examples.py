@@ -151,6 +151,7 @@ class Examples:
         self.columns, self.name = columns, name
         self.lenient = self.every_row = self.grouped = self.weighted = False
         self.set_aside = 0
+        self.scored_by = ""  # the digest of the model file, where one makes the scores
         self._rows = None
         self.listener: Listener | None = None  # who is told how far a long pass is
 

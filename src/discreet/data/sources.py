@@ -36,6 +36,7 @@ from discreet.data.csv_file import CsvFile
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.scores import ScoreKind, ScoreRange
+from discreet.data.scoring import ModelFile, ScoredRows
 from discreet.data.tables import TableSource, connected, is_address, spark_table
 from discreet.errors import InputError
 from discreet.optional import load
@@ -76,6 +77,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     table: str | None = None,
     where: str | None = None,
     query: str | None = None,
+    model: ModelFile | None = None,
 ) -> Examples:
     """Read one site's examples from files, Arrow, frames or a database.
 
@@ -102,11 +104,21 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         table: the table of a database.
         where: which of its rows, in the engine's SQL.
         query: a SELECT in the engine's SQL, instead of a table.
+        model: the file that scores the rows here: the source then has its columns of
+            features, and no score. It says what the scores are.
     """
     if group is not None and not isinstance(group, str):
         raise InputError("group= names one column: join several columns into one first")
     scores = (score,) if isinstance(score, str) else tuple(score)
     names = Names(scores, label, group, subject, name or "", weight)
+    code = LabelCode(positive, None if classes is None else tuple(classes))
+    if model is not None:
+        names = replace(names, scores=model.inputs, texts=model.texts)
+        if is_address(source) or _package(source) in ("ibis", "pyspark"):
+            raise InputError(
+                "a table in a database is counted where it is, and a model needs its "
+                "rows: export the features to Parquet, or give a frame"
+            )
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
         rows: RowSource = TableSource(
@@ -118,13 +130,14 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         if isinstance(source, str | Path) and name is None:
             names = replace(names, title=Path(source).name)
         rows = _source(source, names)
+    declared = ScoreRange.declare(kind, low, high) if model is None else model.scores
+    if model is not None:
+        rows = ScoredRows(rows, model, names, model.columns_for(code))
+        scores = tuple(map(str, rows.columns))
     examples = Examples.from_source(
-        rows,
-        labels=LabelCode(positive, None if classes is None else tuple(classes)),
-        scores=ScoreRange.declare(kind, low, high),
-        columns=len(scores),
-        name=names.title,
+        rows, labels=code, scores=declared, columns=len(scores), name=names.title
     )
+    examples.scored_by = "" if model is None else model.digest
     examples.grouped = group is not None
     examples.weighted = weight is not None
     return examples
@@ -202,6 +215,14 @@ def _frame(frame: Any, names: Names) -> pa.Table:
             return pa.table(frame[[name]]).column(name)
         cells = np.empty(len(given), dtype=object)
         cells[:] = given.to_list()
+        if name in (names.texts or ()):
+            words = [cell if isinstance(cell, str) else None for cell in cells]
+            return pa.array(words, pa.string())
+        if names.texts is not None and name in names.scores:
+            raise names.problem(
+                f"the model declares numbers in column {name}, which has no type of its "
+                "own (object): convert it, with pandas.to_numeric for instance"
+            )
         if name in names.scores or name == names.weight:
             return pa.array(numbers(cells), pa.float64())
         return pa.array(texts(cells).tolist(), pa.string())
@@ -221,12 +242,20 @@ def _lazy(frame: Any, names: Names) -> RowSource:
     return PlainRows(rows)
 
 
+def _types(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class ArrowTable(RowSource):
     """An Arrow table in memory; buffers are not copied."""
 
     table: pa.Table
     names: Names
+
+    def types(self) -> Mapping[str, pa.DataType]:
+        """Return the types of the columns."""
+        return _types(self.table.schema)
 
     def parts(self) -> Sequence[RowReader]:
         """Return parts of a million rows."""
@@ -250,6 +279,10 @@ class ParquetFile(RowSource):
         except _BROKEN:
             raise self.names.problem("this is not a readable Parquet file") from None
         self.names.check(columns)
+
+    def types(self) -> Mapping[str, pa.DataType]:
+        """Return the types of the columns."""
+        return _types(pq.read_schema(self.path))
 
     def parts(self) -> Sequence[RowReader]:
         """Return one part a row group; the file is opened again on every pass."""
@@ -399,6 +432,10 @@ class DatasetSource(RowSource):
 
     def __post_init__(self) -> None:
         self.names.check(self.dataset.schema.names)
+
+    def types(self) -> Mapping[str, pa.DataType]:
+        """Return the types of the columns."""
+        return _types(self.dataset.schema)
 
     def parts(self) -> Sequence[RowReader]:
         """Return a part for each row group, or fragment of another kind."""

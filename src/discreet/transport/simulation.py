@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Unpack, overload
+from pathlib import Path
+from typing import Any, Unpack, overload
 
 from discreet.codec.parsing import whole
 from discreet.data.edges import EdgeRule
@@ -26,10 +27,12 @@ from discreet.report.build import Result, result_of
 from discreet.report.evaluation import Evaluation
 from discreet.report.several import MultiEvaluation
 from discreet.secagg.graph import FEWEST_GROUPS
+from discreet.session.respond import check_scored
 from discreet.statistic.rank_sums import RankSums
 from discreet.transport.in_process import Aggregation, simulate
 from discreet.transport.inputs import (
     ColumnNames,
+    Scorer,
     Sources,
     check_weights,
     model_of,
@@ -43,6 +46,7 @@ class Choices(ColumnNames, total=False):
     privacy: PrivacyModel | str | None
     epsilon: float | str | None
     delta: float | str | None
+    model: Any
     name: str
     examples: int | None
     prevalence: float | None
@@ -87,6 +91,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     privacy: PrivacyModel | str | None = None,
     epsilon: float | str | None = None,
     delta: float | str | None = None,
+    model: Any = None,
     name: str = "",
     examples: int | None = None,
     prevalence: float | None = None,
@@ -120,6 +125,9 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
             curves, ``ExactMPC`` the areas alone.
         epsilon: the loss of a privacy model that is given by its name.
         delta: likewise.
+        model: scores the sites' rows of features: a path to an ONNX file, a
+            ``ModelFile``, or in a simulation any object with ``predict_proba``. Without
+            it the sites have a column of scores.
         name: what the measured model is called.
         examples: public: roughly how many examples there are in all.
         prevalence: public: roughly which share of them is positive.
@@ -159,7 +167,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.source.releases[0].contributors
     (0.92, 2)
     """
-    sites = sites_of(sites, classes=classes, columns=columns, weight=weight)
+    scorer = None
+    if model is not None:
+        scorer, columns = Scorer.of(model, classes=classes, columns=columns)
+    sites = sites_of(
+        sites, classes=classes, columns=columns, weight=weight, scorer=scorer
+    )
     check_weights(sites, max_weight)
     groups = _checked_groups(sites, groups)
     if random_groups is not None:
@@ -189,7 +202,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         max_examples_per_site=max_examples_per_site,
         random_groups=random_groups or 1,
     )
-    plan = replace(plan, cohort=cohort, model=ModelRef(name) if name else plan.model)
+    ref = ModelRef(name) if name else plan.model
+    plan = replace(plan, cohort=cohort, model=scorer.ref(name) if scorer else ref)
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     fitted_by = None if interpolation is None else plan.privacy.estimator(interpolation)
@@ -236,6 +250,7 @@ def run(
     aggregation: Aggregation = "plain",
     response_keys: Sequence[ResponseKeys] | None = None,
     progress: Callable[[int], None] | None = None,
+    model: str | Path | None = None,
     **columns: Unpack[ColumnNames],
 ) -> Result:
     """Carry out a plan, made by ``recommend`` or read from a file, in one process.
@@ -250,6 +265,7 @@ def run(
             randomized response: with it, a second model on the same labels costs
             nothing more.
         progress: called with the number of sites that have sent their counts.
+        model: the file that the plan names, where it says that sites score with it.
         **columns: names of columns, as in ``evaluate``.
 
     >>> import discreet
@@ -260,7 +276,15 @@ def run(
     >>> discreet.run(plan, sites).auc.value > 0.97
     True
     """
-    sites = sites_of(sites, classes=None, columns=columns)
+    scorer = None
+    if model is not None:
+        classes = getattr(plan.statistic, "classes", None)
+        scorer, columns = Scorer.of(model, classes=classes, columns=columns, plan=plan)
+        sites = sites_of(sites, classes=classes, columns=columns, scorer=scorer)
+    else:
+        sites = sites_of(sites, classes=None, columns=columns)
+    for site in sites:
+        check_scored(plan, site)
     own: Result | None = plan.protocol.run(plan, sites, entropy=entropy)
     if own is not None:
         return own
