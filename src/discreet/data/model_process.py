@@ -429,7 +429,9 @@ class _Worker:
             return self._batch(columns, many)
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 - some row has no score
+        except Exception as error:  # noqa: BLE001 - some row has no score
+            if "alloc" in str(error):  # every batch has the same size
+                raise MemoryError from None
             if many == 1:
                 return np.full((1, 1), np.nan)
         half = many // 2

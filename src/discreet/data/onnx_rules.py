@@ -40,8 +40,8 @@ MAIN: Final = ""
 ML: Final = "ai.onnx.ml"
 DOMAINS: Final = {MAIN: MAIN, "ai.onnx": MAIN, ML: ML}
 """Whose operators are run; every other one is refused."""
-MOST_ELEMENTS: Final = 2**28
-"""Of one tensor while a batch is scored: a gigabyte of floats."""
+MOST_ELEMENTS: Final = 2**26
+"""Of one tensor while a batch is scored: 256 MB of floats, 16,384 for each row."""
 _MOST_FOLDED: Final = 2**22
 """Elements of a constant that is worked out beforehand."""
 LONGEST: Final = 80

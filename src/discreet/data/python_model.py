@@ -90,7 +90,12 @@ class PythonModel:
         lacking = [str(c) for c in (*features, *used) if c not in frame.columns]
         if lacking:
             raise InputError(f"no column {', '.join(lacking)}; the model needs it")
-        values = np.asarray(getattr(self._model, self.output)(frame[features]))
+        taken = frame[features]
+        if hasattr(self._model, "n_features_in_") and not hasattr(
+            self._model, "feature_names_in_"
+        ):
+            taken = taken.to_numpy()  # what it was fitted on
+        values = np.asarray(getattr(self._model, self.output)(taken))
         matrix = values.reshape(len(frame), -1).astype(np.float64)
         if max(self.columns) >= matrix.shape[1]:
             raise InputError(f"{self.name} gives {matrix.shape[1]} columns of scores")
