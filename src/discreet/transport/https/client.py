@@ -88,7 +88,7 @@ class _Line:
         body: bytes = b"",
         *,
         wait: float = 0.0,
-        most: int = MOST_BYTES,
+        most: int | None = None,
     ) -> httpx.Response:
         """Send a request, and read its reply up to a limit.
 
@@ -107,7 +107,7 @@ class _Line:
                 content = bytearray()
                 for part in reply.iter_raw():
                     content += part
-                    if len(content) > most:
+                    if len(content) > (most or MOST_BYTES):
                         raise _no_coordinator(self.address, reply.status_code)
         except httpx.HTTPError as error:
             raise _explained(error, self.address) from error
