@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from e2e.tutorials import commands, execute
 
 

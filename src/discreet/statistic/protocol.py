@@ -118,9 +118,13 @@ class Statistic(ABC):
     def check(self, examples: Examples, *, binary: bool = True) -> None:
         """Refuse examples whose scores or classes are not those that are counted."""
         if examples.columns != len(self.columns):
+            two = (
+                "; of two columns of predict_proba(X) give one, predict_proba(X)[:, 1]"
+            )
             raise InputError(
                 f"the plan counts {len(self.columns)} score columns, the examples have "
                 f"{examples.columns}"
+                + (two if (examples.columns, len(self.columns)) == (2, 1) else "")
             )
         for wanted in self.columns:
             if examples.scores != wanted.scores:

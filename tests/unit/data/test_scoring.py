@@ -20,10 +20,16 @@ import discreet
 from discreet.data import model_process
 from discreet.data.labels import LabelCode
 from discreet.data.model_process import ModelProcess
-from discreet.data.scoring import ModelFile
+from discreet.data.scoring import ModelFile, Scoring
+from discreet.entropy import SYSTEM
 from discreet.errors import InputError, PlanError
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import ModelRef
+from discreet.privacy.account import MemoryAccount
+from discreet.session.policy import AllowAll
+from discreet.session.respond import respond
+from discreet.session.site import Site
+from discreet.session.state import InMemory
 from unit.data import onnx_files as files
 
 COLUMNS = list("abcde")
@@ -359,8 +365,6 @@ def test_a_digest_of_a_model_file_is_a_digest():
     model = ModelRef("m", "sha256:" + "0" * 64)
     scoring = replace(model, scoring=None)
     assert scoring.origin() is None
-    from discreet.data.scoring import Scoring
-
     with pytest.raises(PlanError, match="sha256:HEX"):
         ModelRef("m", "sha256:0", Scoring(("a",), "score", (0,)))
 
@@ -525,3 +529,31 @@ def test_many_rows_in_parts_are_scored_once_each(saved):
     ).to_arrays()[0]
     assert np.array_equal(examples.to_arrays()[0], np.tile(once, 30))
     assert len(examples) == len(many)
+
+
+def test_two_columns_of_predict_proba_are_told_what_to_do(saved):
+    _, model, rows = saved("logistic")
+    with pytest.raises(InputError, match=r"give one, predict_proba\(X\)\[:, 1\]"):
+        discreet.evaluate([discreet.Examples(model.predict_proba(rows), HELD_OUT_Y)])
+
+
+def test_a_site_refuses_scores_of_another_origin_before_it_is_charged(saved):
+    path, _, _ = saved("logistic")
+    model = ModelFile(path, inputs=COLUMNS)
+    plan = discreet.recommend(
+        discreet.PublicFacts(600, 0.4), discreet.DistributedDP(4), model=model
+    )
+    account = MemoryAccount()
+    column = discreet.Examples([0.1, 0.9], [0, 1])
+    site = Site(
+        lambda _: column,
+        AllowAll(population="p", privacy=()),
+        account,
+        SYSTEM,
+        InMemory(),
+        plan,
+        simulated=True,
+    )
+    with pytest.raises(InputError, match="made at each site by the model file"):
+        respond(site, plan, plan.resolve(0, []), session=b"s" * 32)
+    assert account.spent("p").epsilon == 0
