@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     )
     from discreet.data.examples import Examples
     from discreet.data.prior_spread import PriorSpread
+    from discreet.data.scoring import ModelFile
     from discreet.data.sources import read
     from discreet.estimate.areas import area_error
     from discreet.models.central import CentralDP
@@ -72,6 +73,7 @@ _HOMES: Final = {
     "Listed": "data.edges",
     "LocalDP": "models.local",
     "ModelComparison": "report.comparison",
+    "ModelFile": "data.scoring",
     "MultiEvaluation": "report.several",
     "Plan": "plan.plan",
     "PriorSpread": "data.prior_spread",
@@ -116,6 +118,7 @@ __all__ = [
     "LocalDP",
     "MissingExtraError",
     "ModelComparison",
+    "ModelFile",
     "MultiEvaluation",
     "NotReleasedError",
     "Plan",

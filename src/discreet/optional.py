@@ -15,6 +15,7 @@ _PURPOSES: Final[Mapping[str, str]] = {
     "sql": "counting in a database",
     "spark": "counting in Spark",
     "lake": "reading a Delta table",
+    "score": "scoring with a model file",
     "frames": "a table as a pandas frame",
     "mpc": (
         "computing on secret shares (SecretFlow SPU, which runs on Python 3.11 but "
@@ -29,4 +30,9 @@ def load(name: str, extra: str, *, purpose: str | None = None) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingExtraError(purpose or _PURPOSES[extra], extra) from error
+        raise missing(extra, purpose=purpose) from error
+
+
+def missing(extra: str, *, purpose: str | None = None) -> MissingExtraError:
+    """Return what to say where an extra is not installed."""
+    return MissingExtraError(purpose or _PURPOSES[extra], extra)

@@ -39,6 +39,7 @@ from discreet.data.edges import EdgeRule
 from discreet.data.examples import Examples
 from discreet.data.file_format import FileFormat
 from discreet.data.scores import ScoreRange
+from discreet.data.scoring import ModelFile
 from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.plan.bins import spread_over
@@ -110,6 +111,43 @@ class ScoredRows(ScoreOptions, FileFormat):
             "high": self.high,
             **self.keywords(),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """Which model file scores rows of features.
+
+    Options:
+        model: An ONNX file: rows of features are scored with it, and it is named in the
+            plan by its SHA-256.
+        inputs: A column that the model takes; repeat it in the model's order. By default
+            as the file names them.
+        model_output: Which output of the model is used, where it has several.
+        model_column: Which column of that output is the score, from 0; by default the
+            second one of two.
+    """
+
+    model: Path | None = None
+    inputs: list[str] | None = None
+    model_output: str | None = None
+    model_column: int | None = None
+
+    def open(self, scores: ScoreOptions) -> ModelFile | None:
+        """Check the file; what --kind says beside it counts more than what it tells."""
+        if self.model is None:
+            if self.inputs or self.model_output or self.model_column is not None:
+                raise InputError("--input and --model-output belong to --model")
+            return None
+        told = scores != ScoreOptions()
+        return ModelFile(
+            self.model,
+            inputs=self.inputs,
+            output=self.model_output,
+            column=self.model_column,
+            kind=scores.kind.value if told else None,
+            low=scores.low,
+            high=scores.high,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

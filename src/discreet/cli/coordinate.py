@@ -17,6 +17,8 @@ from rich.text import Text
 from discreet.cli.files import Output, PlanFile, read_plan
 from discreet.cli.site import LogFile, Rehearse, missing_deploy, show_findings
 from discreet.codec.parsing import shown
+from discreet.data.scoring import digest_of, file_bytes
+from discreet.errors import InputError
 from discreet.failures import EXIT_INTERRUPTED
 from discreet.privacy.account import RETENTION_DAYS
 from discreet.session.board import EventLog
@@ -58,6 +60,14 @@ BehindProxy: TypeAlias = Annotated[
 ]
 
 
+ServeModel: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="The model file that the plan names: sites may fetch it from this port."
+    ),
+]
+
+
 def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     plan: PlanFile,
     keys: CoordinatorFolder,
@@ -77,6 +87,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     ] = False,
     unauthenticated: Unauthenticated = False,
     behind_proxy: BehindProxy = False,
+    serve_model: ServeModel = None,
     log: LogFile = None,
     rehearse: Rehearse = False,
 ) -> None:
@@ -95,7 +106,7 @@ def coordinate(  # noqa: PLR0913, PLR0917 - one option a choice
     )
     from discreet.transport import coordinating  # noqa: PLC0415
 
-    runtime = _port(behind_proxy)
+    runtime = _port(behind_proxy, _served(serve_model, plan))
     files, folders = output.files(state, log), output.folders()
     findings = examine(
         CoordinatorDoctor(
@@ -215,13 +226,26 @@ def _purge(keys: CoordinatorKeys, days: int, tell: Callable[[str], None]) -> int
     return len(deleted)
 
 
-def _port(behind_proxy: bool) -> HttpsCoordinator:
+def _served(model: Path | None, plan: Path) -> bytes | None:
+    """Return the model file that is served: the plan's, and no other."""
+    if model is None:
+        return None
+    raw, digest = file_bytes(model), read_plan(plan).model.digest
+    if digest_of(raw) != digest:
+        raise InputError(
+            f"{model.name} is another file than the plan's: its digest is "
+            f"{digest_of(raw)}, the plan's is {digest or 'none'}"
+        )
+    return raw
+
+
+def _port(behind_proxy: bool, model: bytes | None = None) -> HttpsCoordinator:
     """Load what serves a coordinator's port."""
     try:
         from discreet.transport.https.server import HttpsCoordinator  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise missing_deploy(error) from error
-    return HttpsCoordinator(tls=not behind_proxy)
+    return HttpsCoordinator(tls=not behind_proxy, model=model)
 
 
 def _table(board: Board) -> Table:

@@ -43,6 +43,7 @@ OPTION_NAMES: Final = {
     "names": "name",
     "multiclass": "ovo",
     "scores": "score",
+    "inputs": "input",
 }
 """Options whose names differ from Python's keywords."""
 _KEYWORDS: Final = frozenset(

@@ -36,6 +36,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     followed: choices.FollowUpOptions,
     database: options.InDatabase,
     output: options.Output,
+    scored: choices.ModelOptions,
     weight: options.WeightColumn = None,
     secagg: bool = False,
     examples: int | None = None,
@@ -67,6 +68,9 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
         )
+    file = scored.open(
+        choices.ScoreOptions(kind=rows.kind, low=rows.low, high=rows.high)
+    )
     columns: dict[str, Any] = {
         "group": group,
         "weight": weight,
@@ -75,13 +79,23 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
     }
     if measured.labels:
         columns["label"] = measured.labels
-    sites: Any = [
-        rows.read(
-            path, score, **columns, **(asdict(database) if is_address(path) else {})
-        )
-        for path in files
-    ]
+    sites: Any = list(files)
     more: dict[str, Any] = {"per_site": per_site or None}
+    if file is None:
+        sites = [
+            rows.read(
+                path, score, **columns, **(asdict(database) if is_address(path) else {})
+            )
+            for path in files
+        ]
+    else:
+        if score != ["y_score"] or site is not None or measured.labels:
+            raise InputError(
+                "the model makes the scores: leave out --score, --site and --labels"
+            )
+        made = ("score", "kind", "low", "high")
+        named = {k: v for k, v in rows.columns(score).items() if k not in made}
+        more |= {**named, "weight": weight, "group": group, "model": file}
     if site is not None:
         if len(files) != 1 or group is not None:
             raise InputError("--site names a column of one file, without --group")
@@ -92,7 +106,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         sites = files[0]
         if not was_given("privacy"):
             model = None
-    facts = PublicFacts(examples, measured.prevalence, rows.declared())
+    declared = rows.declared() if file is None else file.scores
+    facts = PublicFacts(examples, measured.prevalence, declared)
     screen = Console(stderr=True)
     with Progress(
         console=screen, transient=True, disable=not screen.is_terminal

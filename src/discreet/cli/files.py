@@ -18,6 +18,7 @@ from discreet.data.arrow_columns import Names
 from discreet.data.csv_file import CountsFile
 from discreet.data.examples import Examples, label_code
 from discreet.data.file_format import FileFormat
+from discreet.data.scoring import ModelFile
 from discreet.data.sources import read
 from discreet.errors import InputError, PlanError
 from discreet.plan import file as planfile
@@ -76,7 +77,7 @@ WeightColumn: TypeAlias = Annotated[
 ]
 PLACE: Final = typer.Argument(
     help="The scored rows: a Parquet, CSV, TSV or Excel file, a folder of Parquet files, "
-    "a DuckDB or SQLite file, or a database's address.",
+    "a DuckDB or SQLite file, or a database's address. With --model, rows of features.",
     show_default=False,
 )
 
@@ -119,6 +120,7 @@ class Rows(FileFormat, InDatabase):
 
     Options:
         counts: Instead of rows: the result of `discreet query`, as CSV with a header.
+        model: The model file that the plan names by its digest: it scores the rows here.
     """
 
     scores: Annotated[str | None, PLACE] = None
@@ -132,6 +134,7 @@ class Rows(FileFormat, InDatabase):
     subject: SubjectColumn = None
     weight: WeightColumn = None
     counts: Path | None = None
+    model: Path | None = None
 
     def read(self, plan: Plan) -> Examples:
         """Read the rows as the plan expects them, or counts made for the plan."""
@@ -152,6 +155,7 @@ class Rows(FileFormat, InDatabase):
         timed = check_followed(plan, self.time, self.event)
         causes = causes_of(statistic)
         self._check_weight(weighted=isinstance(statistic, Weighted))
+        model = self._model(plan)
         if (self.scores is None) == (self.counts is None):
             raise InputError("give the scored rows or --counts, and not both")
         if self.counts is not None:
@@ -195,6 +199,7 @@ class Rows(FileFormat, InDatabase):
             where=self.where,
             query=self.query,
             **self.keywords(),
+            model=model,
         )
         found.settled = frozenset({"kind", "classes"})
         if sys.stderr.isatty():
@@ -215,6 +220,29 @@ class Rows(FileFormat, InDatabase):
                 "in the plan's order, and --labels too where columns have other names"
             )
         return labels
+
+    def _model(self, plan: Plan) -> ModelFile | None:
+        """Return the plan's model file, checked, where the plan has one."""
+        measured = plan.model
+        if measured.scoring is None:
+            if self.model is not None:
+                raise InputError(
+                    "the plan measures a column of scores: leave out --model, or plan "
+                    "with --model"
+                )
+            return None
+        if not measured.digest:
+            raise InputError(
+                "the plan was made for a Python object in a simulation: plan with the "
+                "model's file, --model"
+            )
+        if self.model is None or self.counts is not None:
+            raise InputError(
+                f"the plan's scores are made here by the model file {measured.digest}: "
+                "give rows of features and --model"
+            )
+        agreed = (measured.scoring, plan.facts.scores)
+        return ModelFile(self.model, digest=measured.digest, agreed=agreed)
 
     def _check_weight(self, *, weighted: bool) -> None:
         if weighted and (self.weight is None or self.counts is not None):

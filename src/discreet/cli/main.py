@@ -43,6 +43,10 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "discreet.cli.plan:plan",
             "Choose a plan from public facts and predict its errors, without data.",
         ),
+        "score": (
+            "discreet.cli.score:score",
+            "Score rows of features with an ONNX file, here.",
+        ),
         "exact": (
             "discreet.mpc.commands:app",
             "Exact AUC, average precision and AUPR by three compute parties.",

@@ -14,6 +14,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from discreet.cli import choices
+from discreet.data.labels import LabelCode
+from discreet.data.scoring import ModelFile
 from discreet.errors import InputError, PlanError
 from discreet.metrics.table import METRICS
 from discreet.plan import file as planfile
@@ -40,6 +42,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     scores: choices.ScoreOptions,
     measured: choices.MeasureOptions,
     followed: choices.FollowUpOptions,
+    scored: choices.ModelOptions,
     time: str | None = None,
     event: str | None = None,
     scores_for_horizons: bool = False,
@@ -98,9 +101,9 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
     split = measured.random_groups or 1
     least = protection.min_survivors or (known or 0) // split or fewest
     most = measured.max_examples_per_site
-    facts = PublicFacts(
-        examples, measured.prevalence, scores.declared(), followed.censoring
-    )
+    file = scored.open(scores)
+    declared = scores.declared() if file is None else file.scores
+    facts = PublicFacts(examples, measured.prevalence, declared, followed.censoring)
     chosen = recommend(
         facts,
         private,
@@ -116,7 +119,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
             named=bool(time or event), several=scores_for_horizons
         ),
         cohort=Cohort(least, colluders, min_examples_per_site, most, split),
-        model=ModelRef(name, model_digest),
+        model=_measured(file, name, model_digest, measured.classes),
     )
     chosen = replace(chosen, roster=roster, purpose=purpose)
     check_protocol(chosen, sites=known)
@@ -172,6 +175,27 @@ def _followup(
     if prediction.refusal is None and prediction.caution is not None:
         typer.echo(f"Note: {prediction.caution}.")
     return prediction.refusal
+
+
+def _measured(
+    file: ModelFile | None, name: str, digest: str, classes: list[str] | None
+) -> ModelRef:
+    """Return what the plan says of the model; a file has its own digest."""
+    if file is None:
+        return ModelRef(name, digest)
+    if digest not in ("", file.digest):
+        raise InputError(
+            f"--model-digest is not the digest of {file.name}: {file.digest}"
+        )
+    code = LabelCode(classes=None if classes is None else tuple(classes))
+    found = ModelRef.of(file, code, called=name)
+    many = len(file.inputs)
+    typer.echo(
+        f"Scored at each site by {file.name}, {file.digest}: {many} columns, output "
+        f"{file.output!r}, column {', '.join(map(str, file.columns_for(code)))}, kind "
+        f"{file.scores.kind}"
+    )
+    return found
 
 
 def _periods(prediction: Prediction, periods: int, drop: float) -> str | None:

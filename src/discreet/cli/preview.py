@@ -123,6 +123,9 @@ def _show(outcome: Preview) -> None:
     typer.echo(f"Plan {outcome.plan.digest().hex()[:16]}, model {shown(model)}")
     if outcome.plan.purpose:
         typer.echo(f"Purpose: {shown(outcome.plan.purpose)}")
+    measured = outcome.plan.model
+    made = f"made here by the model file {measured.digest}"
+    typer.echo(f"Scores: {made if measured.scoring else 'a column of this site'}")
     if outcome.query is None:
         typer.echo(f"{outcome.examples:,} examples were read, and stay here")
     else:

@@ -14,6 +14,7 @@ import typer
 from discreet.cli import files
 from discreet.cli.preview import Confirmed, asking
 from discreet.codec.parsing import read_text
+from discreet.data.scoring import digest_of
 from discreet.errors import InputError, MissingExtraError
 from discreet.failures import EXIT_INTERRUPTED
 from discreet.plan.file import loads
@@ -186,22 +187,42 @@ def doctor(joins: Joining, rows: files.Rows) -> None:
 def fetch(
     keys: SiteFolder,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the plan goes.")],
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Fetch the plan's model file too, and where it goes."),
+    ] = None,
     coordinator: Address = None,
     authority: Authority = None,
 ) -> None:
     """Fetch the plan that the coordinator runs, to read before taking part.
 
     Only a site of its roster gets it. Nothing is agreed to: `discreet site` takes the
-    file that you have read.
+    file that you have read. A model file that is not the plan's is not kept; which models
+    may be run here is said by this site's policy, by their digests.
     """
-    if out.exists():
-        raise InputError(f"{out} is there already: name another file")
+    for path in (out, model):
+        if path is not None and path.exists():
+            raise InputError(f"{path} is there already: name another file")
     own = SiteKeys(keys)
     address = coordinator or own.coordinator().address
-    text = https_site(authority).fetch_plan(own, address)
+    runtime = https_site(authority)
+    text = runtime.fetch_plan(own, address)
     plan = loads(text)
+    raw = b""
+    if model is not None:
+        if plan.model.scoring is None:
+            raise InputError("the plan names no model file: leave out --model")
+        raw = runtime.fetch_model(own, address)
+        if digest_of(raw) != plan.model.digest:
+            raise InputError(
+                "the coordinator serves another model file than the plan names: nothing "
+                "was kept"
+            )
     out.write_text(text, encoding="utf-8")
     typer.echo(f"{out} is plan {plan.digest().hex()[:32]}; read it: discreet preview")
+    if model is not None:
+        model.write_bytes(raw)
+        typer.echo(f"{model} is the plan's model file, {plan.model.digest}")
 
 
 def show_findings(findings: list[Finding]) -> None:

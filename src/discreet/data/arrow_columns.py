@@ -29,6 +29,7 @@ _LISTED: Final = 24
 """So many names of columns are listed in a message: tables may have hundreds."""
 _DATA: Final = re.compile(r"[-+]?[.,]?\d")
 """How a cell begins that may be data, not a name: a number or a date."""
+_FEW: Final = 5
 _TEXTS: Final = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
@@ -51,12 +52,14 @@ class Names:
     time: str | None = None
     more: tuple[str, ...] = ()
     """Further labels of the same rows: the k-th label has the k-th score."""
+    texts: frozenset[str] | None = None
+    """Where a model makes the scores: which of its columns, here ``scores``, are text."""
 
     def all(self) -> list[str]:
-        """Return every column that is read."""
+        """Return every column that is read, each once: a feature may be a group too."""
         rest = (self.group, self.subject, self.weight, self.time)
-        named = [name for name in rest if name is not None]
-        return [*self.scores, self.label, *self.more, *named]
+        named = (name for name in rest if name is not None)
+        return list(dict.fromkeys((*self.scores, self.label, *self.more, *named)))
 
     def each(self) -> tuple[Names, ...]:
         """Return one label's names after the other; all in one where there is one."""
@@ -68,7 +71,9 @@ class Names:
     def numbers(self) -> list[str]:
         """Return the columns that hold numbers: scores, weights and times."""
         rest = (self.weight, self.time)
-        return [*self.scores, *(name for name in rest if name is not None)]
+        texts = self.texts or ()
+        scores = (name for name in self.scores if name not in texts)
+        return [*scores, *(name for name in rest if name is not None)]
 
     def problem(self, sentence: str) -> InputError:
         """Return an error that says where it happened."""
@@ -87,6 +92,14 @@ class Names:
             raise self.problem(
                 "the first row looks like data: the file needs a header with "
                 f"{', '.join(self.all())}"
+            )
+        if self.texts is not None and (lacking := set(missing) & set(self.scores)):
+            first = ", ".join(sorted(lacking)[:_FEW])
+            more = f" and {len(lacking) - _FEW} more" if len(lacking) > _FEW else ""
+            raise self.problem(
+                f"the model needs {len(self.scores)} columns, and {first}{more} "
+                f"{'is' if len(lacking) == 1 else 'are'} missing; rename the columns, or "
+                "name them in the model's order with inputs="
             )
         listed = ", ".join(columns[:_LISTED])
         if len(columns) > _LISTED:
@@ -128,8 +141,9 @@ def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
             return None
         return rule(batch.column(batch.schema.get_field_index(name)), **more)
 
+    texts = names.texts or ()
     return RawBatch(
-        tuple(column(name, numbers) for name in names.scores),
+        tuple(column(n, _as_written if n in texts else numbers) for n in names.scores),
         column(names.label, _words),
         column(names.group, _words),
         column(names.subject, _words),
@@ -174,12 +188,21 @@ def _plain_numbers(column: pa.Array) -> NDArray[Any]:
         column = column.cast(pa.uint8()).cast(pa.float64())
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
-    elif _is_text(kind):
+    elif is_text(kind):
         return _by_value(column, _decoded)
     else:  # no numbers at all, such as dates
         return np.full(len(column), None, dtype=object)
     array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return array
+
+
+def _as_written(column: pa.Array) -> NDArray[Any]:
+    """Convert texts that a model knows: as they are, whatever they look like."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not is_text(column.type):
+        return np.full(len(column), None, dtype=object)
+    return _by_value(column, _decoded)
 
 
 def _words(column: pa.Array) -> NDArray[Any]:
@@ -235,7 +258,7 @@ def _by_value(
 def _plain(values: pa.Array) -> list[Any]:
     """Return values as Python has them; text as bytes, which may be no UTF-8."""
     kind = values.type
-    if _is_text(kind):
+    if is_text(kind):
         large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
         values = values.cast(pa.large_binary() if large else pa.binary())
     elif pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
@@ -245,7 +268,8 @@ def _plain(values: pa.Array) -> list[Any]:
     return cells
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Say whether a type is of texts."""
     return any(test(kind) for test in _TEXTS)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,6 +23,7 @@ import numpy as np
 from discreet.arrays import BoolVector, CodeVector, FloatVector, IntVector
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from discreet.data.scores import ScoreRange
@@ -144,6 +145,10 @@ class RowSource:
     def parts(self) -> Sequence[RowReader]:
         """Return the parts that can be read at once, each by itself."""
         return [self]
+
+    def types(self) -> Mapping[str, pa.DataType] | None:
+        """Return the declared types of the columns; None where none are declared."""
+        return None
 
     def damage(self) -> str | None:
         """Describe for the site's operator which lines of the last pass are no rows."""

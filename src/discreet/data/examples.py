@@ -208,6 +208,7 @@ class Examples:
         self.set_aside = 0
         self.settled: frozenset[str] = frozenset()
         """Declarations that are not the caller's: no message advises to change one."""
+        self.scored_by = ""  # the digest of the model file, where one makes the scores
         self._rows = None
         self.listener: Listener | None = None  # who is told how far a long pass is
 

@@ -37,6 +37,7 @@ from discreet.data.csv_file import CsvFile
 from discreet.data.examples import Examples, label_code
 from discreet.data.file_format import PLAIN, FileFormat, OddCells
 from discreet.data.scores import ScoreKind, ScoreRange
+from discreet.data.scoring import ModelFile, ScoredRows
 from discreet.data.tables import TableSource, connected, is_address, spark_table
 from discreet.data.workbook import Workbook
 from discreet.errors import InputError
@@ -98,6 +99,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     table: str | None = None,
     where: str | None = None,
     query: str | None = None,
+    model: ModelFile | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
@@ -135,6 +137,8 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         table: the table of a database.
         where: which of its rows, in the engine's SQL.
         query: a SELECT in the engine's SQL, instead of a table.
+        model: the file that scores the rows here: the source then has its columns of
+            features, and no score. It says what the scores are.
         delimiter: what is between two cells of a text file, such as ``;`` or ``tab``; by
             default what the header has.
         decimal: what is before the decimals of a number: ``.`` or ``,``.
@@ -176,6 +180,9 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         time,
         labels[1:],
     )
+    code = label_code(positive, classes, causes, timed=time is not None)
+    if model is not None:
+        names = _features(source, names, model)
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
         _check_format(names, frozenset(), "a database's table: convert it in query=")
@@ -186,18 +193,37 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         if isinstance(source, str | Path) and name is None:
             names = replace(names, title=Path(source).name)
         rows = _source(source, names)
+    declared = ScoreRange.declare(kind, low, high) if model is None else model.scores
+    if model is not None:
+        rows = ScoredRows(rows, model, names, model.columns_for(code))
+        scores = tuple(map(str, rows.columns))
     examples = Examples.from_source(
         rows,
-        labels=label_code(positive, classes, causes, timed=time is not None),
-        scores=ScoreRange.declare(kind, low, high),
+        labels=code,
+        scores=declared,
         columns=len(scores),
         label_columns=len(labels),
         name=names.title,
         timed=time is not None,
     )
+    examples.scored_by = "" if model is None else model.digest
     examples.grouped = group is not None
     examples.weighted = weight is not None
     return examples
+
+
+def _features(source: Any, names: Names, model: ModelFile) -> Names:
+    """Return the columns that a model needs, or say why it cannot score this source."""
+    if names.more:
+        raise InputError("a model scores one label here: evaluate each label by itself")
+    if names.format.percent:
+        raise InputError("the model makes the scores: leave out percent=")
+    if is_address(source) or _package(source) in ("ibis", "pyspark"):
+        raise InputError(
+            "a table in a database is counted where it is, and a model needs its rows: "
+            "export the features to Parquet, or give a frame"
+        )
+    return replace(names, scores=model.inputs, texts=model.texts)
 
 
 def _check_labels(
@@ -331,6 +357,14 @@ def _frame(frame: Any, names: Names) -> pa.Table:
             return pa.array(declared_numbers(cells, names.format, score=score))
         cells = np.empty(len(given), dtype=object)
         cells[:] = given.to_list()
+        if name in (names.texts or ()):
+            words = [cell if isinstance(cell, str) else None for cell in cells]
+            return pa.array(words, pa.string())
+        if names.texts is not None and score:
+            raise names.problem(
+                f"the model declares numbers in column {name}, which has no type of its "
+                "own (object): convert it, with pandas.to_numeric for instance"
+            )
         if counted:
             return pa.array(names.format.numbers(cells, score=score), pa.float64())
         return pa.array(texts(cells).tolist(), pa.string())
@@ -356,6 +390,10 @@ def _lazy(frame: Any, names: Names) -> RowSource:
     return PlainRows(rows)
 
 
+def _types(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class ArrowTable(RowSource):
     """An Arrow table in memory; buffers are not copied."""
@@ -375,6 +413,10 @@ class ArrowTable(RowSource):
         for column in self.texts.values():
             odd.add(column.to_list())
         return odd.complaint()
+
+    def types(self) -> Mapping[str, pa.DataType]:
+        """Return the types of the columns."""
+        return _types(self.table.schema)
 
     def parts(self) -> Sequence[RowReader]:
         """Return parts of a million rows."""
@@ -400,6 +442,10 @@ class ParquetFile(RowSource):
         except _BROKEN:
             raise self.names.problem("this is not a readable Parquet file") from None
         self.names.check(columns)
+
+    def types(self) -> Mapping[str, pa.DataType]:
+        """Return the types of the columns."""
+        return _types(pq.read_schema(self.path))
 
     def parts(self) -> Sequence[RowReader]:
         """Return one part a row group; the file is opened again on every pass."""
@@ -551,6 +597,10 @@ class DatasetSource(RowSource):
 
     def __post_init__(self) -> None:
         self.names.check(self.dataset.schema.names)
+
+    def types(self) -> Mapping[str, pa.DataType]:
+        """Return the types of the columns."""
+        return _types(self.dataset.schema)
 
     def parts(self) -> Sequence[RowReader]:
         """Return a part for each row group, or fragment of another kind."""

@@ -7,17 +7,20 @@ the plan records what they chose. Sites check by its digest that they talk about
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
 from discreet.codec.documents import canonical, typed, written
 from discreet.codec.parsing import name, whole
 from discreet.data.edges import EdgeRule
+from discreet.data.labels import LabelCode
 from discreet.data.scores import FARTHEST
+from discreet.data.scoring import ModelFile, Scoring
 from discreet.errors import PlanError
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, Metric
 from discreet.plan.bins import LoneExamples
@@ -42,6 +45,7 @@ MOST_CELLS: Final = 2**24
 """Counts of one round: more are no plan for people."""
 _MOST_ROUNDS: Final = 8
 LONGEST_PURPOSE: Final = 200
+_DIGEST: Final = re.compile("sha256:[0-9a-f]{64}")
 UNAUTHENTICATED: Final = (
     "unauthenticated sites: without a roster nobody proves which sites took part"
 )
@@ -49,14 +53,33 @@ UNAUTHENTICATED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """Which classifier is measured, so that two runs can be told apart."""
+    """Which classifier is measured, and whether each site scores its rows with it."""
 
     name: str = ""
     digest: str = ""
+    scoring: Scoring | None = field(default=None, metadata=written(left_out=True))
+    """How its file makes the scores; None where each site has a column of scores."""
 
     def __post_init__(self) -> None:
         name(self.name, "a model's name")
         name(self.digest, "a model's digest")
+        if self.scoring and self.digest and not _DIGEST.fullmatch(self.digest):
+            raise PlanError("a model file's digest is written sha256:HEX")
+
+    @classmethod
+    def of(cls, model: ModelFile, code: LabelCode, *, called: str = "") -> Self:
+        """Name a model file that each site scores its rows with."""
+        return cls(called or model.name, model.digest, model.scoring(code))
+
+    def origin(self) -> str | None:
+        """Say where the scores come from; None where they are a column of each site."""
+        if self.scoring is None:
+            return None
+        if not self.digest:
+            return (
+                "the scores come from a Python object in this process, not from a file"
+            )
+        return f"all rows were scored at their site by the model file {self.digest}"
 
 
 @dataclass(frozen=True)
@@ -218,6 +241,8 @@ class Plan:
             assumes = ("the roster's keys are the sites' own", *assumes)
         if self.horizons:
             assumes = (*assumes, INDEPENDENT_CENSORING)
+        if (origin := self.model.origin()) is not None:
+            assumes = (origin, *assumes)
         caveats = self.privacy.caveats(sites)
         if (alone := self.lone_examples()) is not None:
             caveats = (*caveats, str(alone))
@@ -279,9 +304,11 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     followup: FollowUpQuestion | None = None,
     labels: Sequence[str] | None = None,
     cohort: Cohort | None = None,
-    model: ModelRef | None = None,
+    model: ModelRef | ModelFile | None = None,
 ) -> Plan:
     """Choose a plan from public facts. It never sees examples.
+
+    With a ``ModelFile`` each site scores its rows with that very file.
 
     >>> from discreet import DistributedDP, SecureAggregation
     >>> plan = recommend(PublicFacts(), SecureAggregation())
@@ -293,6 +320,14 @@ def recommend(  # noqa: PLR0913 - every public choice is a keyword
     >>> [float(r.budget) for r in recommend(facts, DistributedDP(1), pilot=True).rounds]
     [0.05, 0.95]
     """
+    if isinstance(model, ModelFile):
+        if facts.scores != model.scores:
+            raise PlanError(
+                f"the model's scores are of kind {model.scores.kind} in {model.scores}: "
+                "say so in PublicFacts(scores=model.scores)"
+            )
+        code = LabelCode(classes=None if classes is None else tuple(classes))
+        model = ModelRef.of(model, code)
     question = Question(
         facts,
         None if thresholds is None else tuple(float(t) for t in thresholds),

@@ -53,6 +53,8 @@ many where nothing is known about the scores."""
 _FEWEST_BINS: Final = 3
 """Fewer are no histogram to plan with."""
 _MOST_DAYS: Final = 3650
+_SHA256: Final = "sha256:"
+"""How an entry of ``models`` begins that is the digest of a file."""
 FEWEST_SITES: Final = 3
 FEWEST_EXAMPLES: Final = 100
 _STARTER: Final = """\
@@ -69,7 +71,8 @@ privacy = ["distributed", "local"]
 units = ["example", "subject", "client"]
 # Keys of the coordinators whose plans are answered: the one that was trusted.
 coordinators = [{coordinator}]
-# Names of the models that may be measured here, or patterns such as "sepsis-*".{fill_in}
+# Models that may be measured here: digests of their files ("sha256:..."), which are
+# checked, or names and patterns such as "sepsis-*", which a coordinator writes.{fill_in}
 models = [{models}]
 # Names of the groups of people that a plan may tell apart: none.
 groups = []
@@ -150,7 +153,8 @@ class Policy:
       charged to the same one;
     - the *units* ``label`` and ``row`` protect less than the others and must be named;
     - *coordinators* are texts of keys, or ``"*"`` for anybody, also for plans that name
-      none; *models* and *groups* are patterns of names;
+      none; *models* are digests of files that score here, or patterns of names, which
+      whoever writes the plan chooses; *groups* are patterns of names;
     - *sites* is the fewest that a plan may ask to be in a sum, and the fewest that exact
       sums may show together; with fewer *examples* this site stays out;
     - plans whose messages are private on their own need no *colluders*;
@@ -303,10 +307,16 @@ class Policy:
             raise PolicyError("the plan's coordinator is not one that the policy lists")
 
     def _check_questions(self, plan: Plan) -> None:
-        if not _matches(plan.model.name, self.models):
+        digests = [text for text in self.models if text.startswith(_SHA256)]
+        names = [text for text in self.models if not text.startswith(_SHA256)]
+        # A digest that nobody holds against a file is only another name.
+        by_file = plan.model.scoring is not None and plan.model.digest in digests
+        if not by_file and not _matches(plan.model.name, names):
+            measured = f"{plan.model.name!r} {plan.model.digest}".strip()
             raise PolicyError(
-                f"the plan measures the model {plan.model.name!r}, and the policy "
-                f"allows {_listed(self.models)}: allow.models lists names or patterns"
+                f"the plan measures the model {measured}, and the policy "
+                f"allows {_listed(self.models)}: allow.models lists digests of files, "
+                "names or patterns"
             )
         for r in plan.rounds:
             strange = [
@@ -466,8 +476,11 @@ class Starter:
         named, sites = tuple(models), FEWEST_SITES
         if plan is not None:
             sites = max(sites, plan.cohort.min_survivors)
-            if plan.model.name and _literal(plan.model.name) not in named:
-                named = (_literal(plan.model.name), *named)
+            own = _literal(plan.model.name)
+            if plan.model.scoring is not None and plan.model.digest:
+                own = plan.model.digest
+            if own and own not in named:
+                named = (own, *named)
         return cls(site=site, coordinator=coordinator, models=named, sites=sites)
 
     def text(self) -> str:

@@ -37,6 +37,7 @@ from discreet.data.cells import numbers
 from discreet.data.examples import Batch, Examples
 from discreet.data.labels import LabelCode
 from discreet.data.pushdown import MULTIPLIER, PRIME
+from discreet.data.python_model import IN_PROCESS
 from discreet.entropy import child
 from discreet.errors import InputError
 from discreet.failures import is_of_the_system, sentence
@@ -84,6 +85,7 @@ def respond(
         signed: nothing of it can be revealed before this site signs.
     """
     site.policy.check(plan)
+    check_scored(plan, site.examples(plan))
     population = site.policy.population
     if plan.privacy.reusable:
         if site.response_key is None:
@@ -259,6 +261,22 @@ def admit(
     ledger.check(uses)
 
 
+def check_scored(plan: Plan, examples: Examples) -> None:
+    """Refuse scores of another origin than the plan's; no row is read.
+
+    Raises:
+        InputError: another model file made them, or the site brought them as a column.
+    """
+    model = plan.model
+    if model.scoring is None or plan.rehearsal:
+        return
+    if examples.scored_by != (model.digest or IN_PROCESS):
+        raise InputError(
+            f"the plan's scores are made at each site by the model file {model.digest}: "
+            "score the rows with it (model=, --model), and leave out a column of scores"
+        )
+
+
 def check_data(plan: Plan, policy: Policy | None, examples: Examples) -> None:
     """Count once and discard the counts: for the operator, before joining.
 
@@ -266,6 +284,7 @@ def check_data(plan: Plan, policy: Policy | None, examples: Examples) -> None:
         PolicyError: there are fewer examples than the policy asks for.
         InputError: the data is not what the plan counts.
     """
+    check_scored(plan, examples)
     if plan.protocol.counts_alone:
         exact_counts(examples, plan, plan.resolve(0, []))
     if policy is not None and len(examples) < policy.examples:

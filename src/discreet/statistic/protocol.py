@@ -129,9 +129,13 @@ class Statistic(ABC):
                 f"examples have {examples.label_columns}: name as many label columns"
             )
         if examples.columns != len(self.columns):
+            two = (
+                "; of two columns of predict_proba(X) give one, predict_proba(X)[:, 1]"
+            )
             raise InputError(
                 f"the plan counts {len(self.columns)} score columns, the examples have "
                 f"{examples.columns}"
+                + (two if (examples.columns, len(self.columns)) == (2, 1) else "")
             )
         self.check_followed(examples)
         for wanted in self.columns:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, cast
 
 from discreet.data.examples import Examples
+from discreet.data.labels import LabelCode
+from discreet.data.python_model import PythonModel, predicts
 from discreet.data.scores import ScoreKind
+from discreet.data.scoring import ModelFile, Scoring
 from discreet.data.sources import read
 from discreet.errors import InputError
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.followup import FollowUpQuestion
+from discreet.plan.plan import ModelRef, Plan
 from discreet.plan.privacy_model import MODELS, PrivacyModel
 from discreet.vocabulary import did_you_mean
 
@@ -43,12 +48,82 @@ class ColumnNames(TypedDict, total=False):
     sheet: str | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scorer:
+    """What scores the sites' rows: a model file, or a Python object in this process."""
+
+    model: ModelFile | PythonModel
+    code: LabelCode
+    _made: list[Scoring] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        *,
+        classes: Sequence[str] | None,
+        columns: ColumnNames,
+        plan: Plan | None = None,
+    ) -> tuple[Scorer, ColumnNames]:
+        """Open a model; return it with the columns that are left to name."""
+        if "score" in columns:
+            raise InputError("the model makes the scores: leave out score=, or model=")
+        left = {k: v for k, v in columns.items() if k not in ("kind", "low", "high")}
+        said: dict[str, Any] = {k: v for k, v in columns.items() if k not in left}
+        named = None if classes is None else tuple(classes)
+        code = LabelCode(columns.get("positive"), named)
+        opened: ModelFile | PythonModel
+        if predicts(model):
+            opened = PythonModel(model, code, **said)
+        elif isinstance(model, ModelFile):
+            if said:
+                raise InputError(
+                    f"the model file declares its scores: give {', '.join(said)} to "
+                    "ModelFile"
+                )
+            opened = model
+        elif not isinstance(model, str | Path):
+            raise InputError(
+                "model= is a path to an ONNX file, a ModelFile, or an object with "
+                "predict_proba"
+            )
+        elif plan is not None and plan.model.scoring is not None:
+            agreed = (plan.model.scoring, plan.facts.scores)
+            opened = ModelFile(model, digest=plan.model.digest, agreed=agreed)
+        else:
+            opened = ModelFile(model, **said)
+        return cls(model=opened, code=code), cast("ColumnNames", left)
+
+    def read(self, source: Any, **named: Any) -> Examples:
+        """Read the rows of one site, scored."""
+        if isinstance(source, Examples):
+            raise InputError(
+                "Examples hold scores already: give frames or files of features, or "
+                "leave out model="
+            )
+        if isinstance(self.model, ModelFile):
+            return read(source, model=self.model, **named)
+        for settled in ("positive", "classes"):
+            named.pop(settled, None)
+        named["name"] = named["name"] or str(source)
+        examples, scoring = self.model.examples(source, **named)
+        self._made.append(scoring)
+        return examples
+
+    def ref(self, called: str) -> ModelRef:
+        """Return what the plan says of the model, once the sites are read."""
+        if isinstance(self.model, ModelFile):
+            return ModelRef.of(self.model, self.code, called=called)
+        return ModelRef(called or self.model.name, "", self._made[0])
+
+
 def sites_of(
     sources: Sources,
     *,
     classes: Sequence[str] | None,
     columns: ColumnNames,
     weight: str | None = None,
+    scorer: Scorer | None = None,
 ) -> list[Examples]:
     """Return a site for each source, called by its name in every message."""
     if is_one_source(sources):
@@ -62,7 +137,7 @@ def sites_of(
     sites = []
     for key, source in entries:
         name = str(key) if named else f"site {key}"
-        sites.append(_site(source, name, named, classes, columns, weight))
+        sites.append(_site(source, name, named, classes, columns, weight, scorer))
     if not sites:
         raise InputError("there are no sites: give at least one")
     _check_alike(sites)
@@ -76,8 +151,9 @@ def _site(
     classes: Sequence[str] | None,
     columns: ColumnNames,
     weight: str | None,
+    scorer: Scorer | None,
 ) -> Examples:
-    if isinstance(source, Examples):
+    if isinstance(source, Examples) and scorer is None:
         if columns or weight is not None:
             words = [*columns, *(["weight"] if weight is not None else [])]
             given = ", ".join(f"{word}=" for word in words)
@@ -92,7 +168,9 @@ def _site(
         return renamed
     title = name if named or not isinstance(source, str | Path) else None
     try:
-        return read(source, classes=classes, name=title, weight=weight, **columns)
+        named_so: dict[str, Any] = {**columns, "classes": classes, "weight": weight}
+        reader = read if scorer is None else scorer.read
+        return reader(source, name=title, **named_so)
     except InputError as err:
         if title is None or str(err).startswith(f"{title}: "):
             raise

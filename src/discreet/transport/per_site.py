@@ -18,7 +18,13 @@ from discreet.data.sources import read
 from discreet.errors import IgnoredWarning, InputError
 from discreet.plan.privacy_model import PrivacyModel
 from discreet.plan.protocol import PROTOCOLS
-from discreet.transport.inputs import ColumnNames, Sources, is_one_source, sites_of
+from discreet.transport.inputs import (
+    ColumnNames,
+    Scorer,
+    Sources,
+    is_one_source,
+    sites_of,
+)
 
 OWN_BINS: Final = 512
 """Of one's own data, which no bin has to hide: binning errors far below the others."""
@@ -42,6 +48,7 @@ def sites_and_rows(  # noqa: PLR0913 - what evaluate was given
     classes: Sequence[str] | None,
     columns: ColumnNames,
     weight: str | None,
+    scorer: Scorer | None = None,
 ) -> Rows:
     """Return the sites that are counted, and whose rows are released.
 
@@ -56,9 +63,12 @@ def sites_and_rows(  # noqa: PLR0913 - what evaluate was given
         classes: as for ``discreet.read``.
         columns: likewise.
         weight: likewise.
+        scorer: what scores rows of features, where they have no scores yet.
     """
     if site is None:
-        sites = sites_of(sources, classes=classes, columns=columns, weight=weight)
+        sites = sites_of(
+            sources, classes=classes, columns=columns, weight=weight, scorer=scorer
+        )
         if per_site:
             _check_rows(private, named=named, groups=groups)
             return _each_its_row(sites)
@@ -77,7 +87,9 @@ def sites_and_rows(  # noqa: PLR0913 - what evaluate was given
             IgnoredWarning,
             stacklevel=3,
         )
-    whole = _whole(sources, site, classes=classes, columns=columns, weight=weight)
+    whole = _whole(
+        sources, site, classes=classes, columns=columns, weight=weight, scorer=scorer
+    )
     split = whole.by_group()
     if not split:
         raise InputError("the frame has no rows")
@@ -94,6 +106,7 @@ def _whole(
     classes: Sequence[str] | None,
     columns: ColumnNames,
     weight: str | None,
+    scorer: Scorer | None,
 ) -> Examples:
     if not is_one_source(source):
         raise InputError(
@@ -111,6 +124,8 @@ def _whole(
             "group"
         )
     named: ColumnNames = {**columns, "group": site}
+    if scorer is not None:
+        return scorer.read(source, name=None, classes=classes, weight=weight, **named)
     return read(source, classes=classes, weight=weight, **named)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from discreet.codec.parsing import whole
@@ -27,10 +28,12 @@ from discreet.report.build import Result, result_of
 from discreet.report.evaluation import Evaluation
 from discreet.report.several import MultiEvaluation
 from discreet.secagg.graph import FEWEST_GROUPS
+from discreet.session.respond import check_scored
 from discreet.statistic.rank_sums import RankSums
 from discreet.transport.in_process import Aggregation, simulate
 from discreet.transport.inputs import (
     ColumnNames,
+    Scorer,
     Sources,
     all_examples,
     check_weights,
@@ -52,6 +55,7 @@ class Choices(ColumnNames, total=False):
     privacy: PrivacyModel | str | None
     epsilon: float | str | None
     delta: float | str | None
+    model: Any
     name: str
     examples: int | None
     prevalence: float | None
@@ -147,6 +151,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     privacy: PrivacyModel | str | None = None,
     epsilon: float | str | None = None,
     delta: float | str | None = None,
+    model: Any = None,
     name: str = "",
     examples: int | None = None,
     prevalence: float | None = None,
@@ -192,6 +197,9 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
             curves, ``ExactMPC`` the areas alone.
         epsilon: the loss of a privacy model that is given by its name.
         delta: likewise.
+        model: scores the sites' rows of features: a path to an ONNX file, a
+            ``ModelFile``, or in a simulation any object with ``predict_proba``. Without
+            it the sites have a column of scores.
         name: what the measured model is called.
         examples: public: roughly how many examples there are in all.
         prevalence: public: roughly which share of them is positive.
@@ -242,6 +250,9 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     own = not named and is_one_source(sites)
     private = model_of(privacy, epsilon, delta)
     columns = _with_labels(columns, labels, scores, read=not all_examples(sites))
+    scorer = None
+    if model is not None:
+        scorer, columns = Scorer.of(model, classes=classes, columns=columns)
     sites, groups = sites_and_rows(
         sites,
         private,
@@ -252,6 +263,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         classes=classes,
         columns=columns,
         weight=weight,
+        scorer=scorer,
     )
     check_weights(sites, max_weight)
     groups = checked_groups(sites, groups)
@@ -287,7 +299,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         max_examples_per_site=max_examples_per_site,
         random_groups=random_groups or 1,
     )
-    plan = replace(plan, cohort=cohort, model=ModelRef(name) if name else plan.model)
+    ref = ModelRef(name) if name else plan.model
+    plan = replace(plan, cohort=cohort, model=scorer.ref(name) if scorer else ref)
     if method is not None and followup is not None:
         raise InputError("a published method measures two classes, not time to event")
     if method is not None:
@@ -367,6 +380,7 @@ def run(
     aggregation: Aggregation = "plain",
     response_keys: Sequence[ResponseKeys] | None = None,
     progress: Callable[[int], None] | None = None,
+    model: str | Path | None = None,
     **columns: Unpack[ColumnNames],
 ) -> Result:
     """Carry out a plan, made by ``recommend`` or read from a file, in one process.
@@ -381,6 +395,7 @@ def run(
             randomized response: with it, a second model on the same labels costs
             nothing more.
         progress: called with the number of sites that have sent their counts.
+        model: the file that the plan names, where it says that sites score with it.
         **columns: names of columns, as in ``evaluate``.
 
     >>> import discreet
@@ -391,9 +406,15 @@ def run(
     >>> discreet.run(plan, sites).auc.value > 0.97
     True
     """
+    if model is not None:
+        classes = getattr(plan.statistic, "classes", None)
+        scorer, columns = Scorer.of(model, classes=classes, columns=columns, plan=plan)
+        sites = sites_of(sites, classes=classes, columns=columns, scorer=scorer)
+    else:
+        sites = sites_of(sites, classes=None, columns=columns)
     return carried_out(
         plan,
-        sites_of(sites, classes=None, columns=columns),
+        sites,
         entropy=entropy,
         estimator=estimator,
         aggregation=aggregation,
@@ -416,6 +437,7 @@ def carried_out(
     """Carry out a plan over these sites; ``setting`` is what the claim says of it."""
     for site in sites:
         plan.statistic.check_followed(site)
+        check_scored(plan, site)
     own: Result | None = plan.protocol.run(plan, sites, entropy=entropy)
     if own is not None:
         return own

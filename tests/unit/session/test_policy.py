@@ -16,6 +16,7 @@ import discreet
 from discreet.cli.main import app
 from discreet.data.edges import Uniform
 from discreet.data.scores import ScoreRange
+from discreet.data.scoring import Scoring
 from discreet.models.label import LabelDP
 from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster, key_text
 from discreet.plan.file import dumps
@@ -111,6 +112,39 @@ def test_a_simulated_site_refuses_no_plan_and_no_charge():
     free = AllowAll(population="made up", privacy=())
     free.check(PLAN)
     assert (free.limits().cap, free.limits().sessions_per_plan) == (Cap(), None)
+
+
+def test_a_digest_allows_the_file_that_scores_here_and_nothing_that_is_called_so():
+    digest, other = (f"sha256:{c * 64}" for c in "ab")
+    policy = Policy(population="p", privacy=("distributed",), coordinators=("*",))
+    policy = replace(policy, models=(digest,), epsilon_per_plan=Fraction(1))
+    plan = recommend(PublicFacts(1000, 0.2), discreet.DistributedDP(1))
+    scoring = Scoring(("age",), "probabilities", (1,))
+
+    def question(*model):
+        policy._check_questions(replace(plan, model=ModelRef(*model)))
+
+    question("any name", digest, scoring)
+    for refused in (
+        ("any name", other, scoring),  # another file
+        (
+            "any name",
+            digest,
+            None,
+        ),  # a column of scores, and a digest that nobody checks
+        (digest, other, scoring),  # a model that is called like the file
+        (digest, "", None),
+    ):
+        with pytest.raises(PolicyError, match=r"allow\.models"):
+            question(*refused)
+
+
+def test_a_starter_allows_the_file_of_its_plan_and_no_name():
+    digest = f"sha256:{'a' * 64}"
+    plan = recommend(PublicFacts(1000, 0.2), discreet.DistributedDP(1))
+    model = ModelRef("sepsis", digest, Scoring(("age",), "probabilities", (1,)))
+    starter = Starter.for_plan("north", bytes(32), replace(plan, model=model), [])
+    assert starter.models == (digest,)
 
 
 def test_anybody_and_any_model_have_to_be_said():

@@ -19,6 +19,7 @@ from typing import Final, Self
 import httpx
 
 from discreet.codec.messages import MalformedMessageError
+from discreet.data.scoring import MOST_BYTES as MOST_MODEL_BYTES
 from discreet.errors import InputError
 from discreet.session.checkup import proxy_of
 from discreet.session.messages import Message
@@ -33,6 +34,7 @@ from discreet.transport.https.signing import (
     CHECK,
     CLOCK_SECONDS,
     MESSAGES,
+    MODEL_PATH,
     PLAN_PATH,
     Signer,
 )
@@ -80,7 +82,13 @@ class _Line:
         self._http.close()
 
     def request(
-        self, method: str, path: str, body: bytes = b"", *, wait: float = 0.0
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        wait: float = 0.0,
+        most: int | None = None,
     ) -> httpx.Response:
         """Send a request, and read its reply up to a limit.
 
@@ -99,7 +107,7 @@ class _Line:
                 content = bytearray()
                 for part in reply.iter_raw():
                     content += part
-                    if len(content) > MOST_BYTES:
+                    if len(content) > (most or MOST_BYTES):
                         raise _no_coordinator(self.address, reply.status_code)
         except httpx.HTTPError as error:
             raise _explained(error, self.address) from error
@@ -175,6 +183,11 @@ class HttpsSite:
                 return reply.content.decode()
             except UnicodeDecodeError:
                 raise _no_coordinator(line.address, reply.status_code) from None
+
+    def fetch_model(self, keys: SiteKeys, address: str) -> bytes:
+        """Return the model file that a coordinator serves; the caller checks it."""
+        with self._line(keys, address, "none") as line:
+            return line.request("GET", MODEL_PATH, most=MOST_MODEL_BYTES).content
 
     def _line(self, keys: SiteKeys, address: str, plan: str) -> _Line:
         return _Line(address, Signer(keys.identity(), plan), self._trusting(keys))
@@ -356,7 +369,9 @@ def _untrusted(error: ssl.SSLCertVerificationError) -> str:
             )
 
 
-def _refused(reply: httpx.Response, word: bytes, address: str) -> UnreachableError:
+def _refused(  # noqa: C901 - one case a refusal
+    reply: httpx.Response, word: bytes, address: str
+) -> UnreachableError:
     """Say why the coordinator refuses a request; ``word`` is compared, never shown."""
     worth = 0.0
     match reply.status_code, word:
@@ -392,6 +407,11 @@ def _refused(reply: httpx.Response, word: bytes, address: str) -> UnreachableErr
             why = (
                 f"the coordinator at {address} cannot read this site's answer: do both "
                 "ends run the same release?"
+            )
+        case 404, b"no-model":
+            why = (
+                f"the coordinator at {address} serves no model file: ask for it, or for "
+                "`discreet coordinate --serve-model`"
             )
         case 413, _:
             why = f"this site's answer is too large for {address}"

@@ -3,6 +3,7 @@
     POST /v1/messages   the site's last answer, or nothing; the reply is the site's next
                         message (200), or 204 when none came in time
     GET /v1/plan        the plan that this coordinator runs
+    GET /v1/model       the model file that the plan names, where it serves one
     GET /v1/check       204: this site's signature, clock and plan are accepted
 
 A site holds one request open (long polling): its answer goes up, the next message comes
@@ -45,6 +46,7 @@ from discreet.transport.addresses import TransportError, listening_socket
 from discreet.transport.https.signing import (
     CHECK,
     MESSAGES,
+    MODEL_PATH,
     PLAN_PATH,
     Admitted,
     Gate,
@@ -111,11 +113,19 @@ class Mailbox:
         sites: the identities that may connect, by name.
         plan: the plan that they may ask about.
         most_bytes: of the body of a request.
+        model: the model file that they may fetch.
     """
 
-    def __init__(self, sites: Mapping[str, bytes], plan: Plan, most_bytes: int) -> None:
+    def __init__(
+        self,
+        sites: Mapping[str, bytes],
+        plan: Plan,
+        most_bytes: int,
+        model: bytes | None = None,
+    ) -> None:
         self._gate = Gate(sites, plan.digest().hex())
         self._plan = planfile.dumps(plan).encode()
+        self._model = model
         self._most = most_bytes
         self._slots = {name: _Slot(place) for place, name in enumerate(sites, 1)}
         self._by_place = {slot.place: slot for slot in self._slots.values()}
@@ -178,6 +188,7 @@ class Mailbox:
         routes = [
             Route(MESSAGES, self._guarded(self._exchange), methods=["POST"]),
             Route(PLAN_PATH, self._guarded(self._show_plan), methods=["GET"]),
+            Route(MODEL_PATH, self._guarded(self._show_model), methods=["GET"]),
             Route(CHECK, self._guarded(self._accept), methods=["GET"]),
         ]
         app = Starlette(routes=routes)
@@ -217,6 +228,12 @@ class Mailbox:
     async def _show_plan(self, request: Request) -> Response:
         self._admit(request, any_plan=True)
         return Response(self._plan, media_type="application/toml")
+
+    async def _show_model(self, request: Request) -> Response:
+        self._admit(request, any_plan=True)
+        if self._model is None:
+            raise SignatureError(404, "no-model")
+        return Response(self._model, media_type="application/octet-stream")
 
     async def _accept(self, request: Request) -> Response:
         self._admit(request)
@@ -407,9 +424,11 @@ class HttpsCoordinator:
 
     Args:
         tls: whether the port speaks TLS; without it, a reverse proxy in front does.
+        model: the model file that the sites of the plan may fetch.
     """
 
     tls: bool = True
+    model: bytes | None = None
 
     @contextmanager
     def listen(
@@ -426,7 +445,7 @@ class HttpsCoordinator:
         _allow_connections()
         # A buffer of each connection, of 256 KB else.
         asyncio.sslproto.SSLProtocol.max_size = 2**15
-        mailbox = Mailbox(sites, plan, MESSAGE_BYTES + vector_bytes)
+        mailbox = Mailbox(sites, plan, MESSAGE_BYTES + vector_bytes, self.model)
         server = _Server(self._config(keys, mailbox))
         listener = listening_socket(host, port)
 

@@ -37,6 +37,7 @@ from discreet.plan.cohort import key_text
 
 MESSAGES: Final = "/v1/messages"
 PLAN_PATH: Final = "/v1/plan"
+MODEL_PATH: Final = "/v1/model"
 CHECK: Final = "/v1/check"
 PLAN: Final = "discreet-plan"
 """The header with the digest of the plan that a request is about."""

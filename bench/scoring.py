@@ -1,0 +1,169 @@
+"""How fast rows are scored at a site, beside bare onnxruntime, and in how much memory.
+
+    python bench/scoring.py [--rows 1000000] [--many 10000000]
+
+Both read the same Parquet file and score it with the same ONNX file, on all cores. Bare
+onnxruntime runs in this process with its own threads, in batches of 65,536 rows, and adds
+the scores up; discreet checks every batch, pads it, and runs it in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import discreet
+from discreet.optional import load
+
+WIDE = 20
+NAMES = [f"x{k}" for k in range(WIDE)]
+BATCH = 2**16
+
+
+def models(folder: Path) -> dict[str, Path]:
+    """Fit and export two models: one that costs next to nothing, and one that does not."""
+    from onnxmltools import convert_lightgbm  # noqa: PLC0415 - of this benchmark
+    from onnxmltools.convert.common.data_types import (  # noqa: PLC0415
+        FloatTensorType,
+    )
+    from skl2onnx import to_onnx  # noqa: PLC0415
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
+    lightgbm = load("lightgbm", "dev", purpose="the benchmark")
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(20_000, WIDE)).astype(np.float32)
+    risk = x[:, 0] + x[:, 1] * x[:, 2] + rng.normal(size=len(x))
+    y = (risk > 0).astype(int)
+    linear = to_onnx(LogisticRegression().fit(x, y), x[:1], options={"zipmap": False})
+    trees = lightgbm.LGBMClassifier(n_estimators=200, verbose=-1).fit(x, y)
+    kinds = [("X", FloatTensorType([None, WIDE]))]
+    boosted = convert_lightgbm(trees, initial_types=kinds, zipmap=False)
+    paths = {}
+    for name, model in (("logistic", linear), ("LightGBM, 200 trees", boosted)):
+        paths[name] = folder / f"{name.partition(',')[0]}.onnx"
+        paths[name].write_bytes(model.SerializeToString())
+    return paths
+
+
+def write_rows(path: Path, rows: int) -> None:
+    """Write rows of features and labels, a million at a time."""
+    rng = np.random.default_rng(2)
+    kinds = [(n, pa.float32()) for n in NAMES]
+    schema = pa.schema([*kinds, ("y_true", pa.int8())])
+    with pq.ParquetWriter(path, schema, compression="snappy") as writer:
+        for start in range(0, rows, 2**20):
+            many = min(2**20, rows - start)
+            x = rng.normal(size=(WIDE, many)).astype(np.float32)
+            arrays = [*map(pa.array, x), pa.array((x[0] > 0).astype(np.int8))]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def bare(model: Path, rows: Path) -> float:
+    """Score a file with onnxruntime alone; return the sum of the scores."""
+    session, total = load("onnxruntime", "score").InferenceSession(str(model)), 0.0
+    name, output = session.get_inputs()[0].name, session.get_outputs()[1].name
+    for batch in pq.ParquetFile(rows).iter_batches(BATCH, columns=NAMES):
+        x = np.column_stack([c.to_numpy() for c in batch.columns])
+        total += float(session.run([output], {name: x})[0][:, 1].sum())
+    return total
+
+
+def alone(model: Path, x: Any) -> float:
+    """Score a matrix that is there already with onnxruntime alone."""
+    session, total = load("onnxruntime", "score").InferenceSession(str(model)), 0.0
+    name, output = session.get_inputs()[0].name, session.get_outputs()[1].name
+    for start in range(0, len(x), BATCH):
+        part = {name: x[start : start + BATCH]}
+        total += float(session.run([output], part)[0][:, 1].sum())
+    return total
+
+
+def ours(file: discreet.ModelFile, rows: Path) -> float:
+    """Score a file as a site does; return the sum of the scores."""
+    examples = discreet.read(rows, model=file)
+    return sum(
+        examples.scan(lambda batches: sum(float(b.scores[0].sum()) for b in batches))
+    )
+
+
+def timed(work: Callable[[], float], times: int = 3) -> tuple[float, float]:
+    """Return the median seconds and the result."""
+    seconds = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - begun)
+    return float(np.median(seconds)), result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--many", type=int, default=10_000_000)
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        opened = discreet.ModelFile(args.one[0], inputs=NAMES)
+        ours(opened, Path(args.one[1]))
+        opened.close()
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+            print(resource.getrusage(who).ru_maxrss // 1024)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        paths = models(folder)
+        rows = folder / "rows.parquet"
+        write_rows(rows, args.rows)
+        table = pq.read_table(rows, columns=NAMES)
+        matrix = np.ascontiguousarray(
+            np.column_stack([c.to_numpy() for c in table.columns])
+        )
+        print(f"{args.rows:,} rows of {WIDE} features, median of 3 runs")
+        for name, path in paths.items():
+            memory, expected = timed(partial(alone, path, matrix))
+            plain, _ = timed(partial(bare, path, rows))
+            begun = time.perf_counter()
+            file = discreet.ModelFile(path, inputs=NAMES)
+            start = time.perf_counter() - begun
+            site, total = timed(partial(ours, file, rows))
+            file.close()
+            assert abs(total - expected) < 1e-4 * args.rows  # noqa: S101
+            print(
+                f"{name}: bare from memory {args.rows / memory:,.0f} rows/s, bare from "
+                f"Parquet {args.rows / plain:,.0f}, at the site {args.rows / site:,.0f}: "
+                f"{plain / site:.2f} of bare from Parquet, {memory / site:.2f} of bare "
+                f"from memory; checking the file took {start:.1f} s"
+            )
+        del table, matrix
+        write_rows(rows, args.many)
+        size = rows.stat().st_size / 2**20
+        for name, path in paths.items():
+            begun = time.perf_counter()
+            told = subprocess.run(  # noqa: S603 - this file
+                [sys.executable, __file__, "--one", str(path), str(rows)],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            site, child = told.stdout.split()
+            print(
+                f"{name}: {args.many:,} rows ({size:,.0f} MB) in "
+                f"{time.perf_counter() - begun:.0f} s; resident peak {site} MB at the "
+                f"site, {child} MB in the model's process"
+            )
+
+
+if __name__ == "__main__":
+    main()

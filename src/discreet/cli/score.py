@@ -1,0 +1,190 @@
+"""``discreet score``: rows of features in, scores out; nothing leaves this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from discreet.cli import choices
+from discreet.data.arrow_columns import Names, plain_columns, taken
+from discreet.data.batches import RawBatch
+from discreet.data.csv_file import CsvFile
+from discreet.data.file_format import PLAIN
+from discreet.data.model_process import REQUEST_ROWS
+from discreet.data.scoring import ModelFile
+from discreet.errors import InputError
+
+
+def score(
+    model: Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)],
+    features: Annotated[
+        Path,
+        typer.Argument(help="A Parquet or CSV file of features.", show_default=False),
+    ],
+    scores: choices.ScoreOptions,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="Where the scores go: .parquet, .csv, .csv.gz."
+        ),
+    ],
+    inputs: list[str] | None = None,
+    model_output: str | None = None,
+    model_column: int | None = None,
+    column: str = "y_score",
+) -> None:
+    """Score rows of features with an ONNX file, here.
+
+    The scores are written beside the columns that are no features, such as labels and
+    groups. A row that the model gives no number has an empty score.
+
+    Options:
+        inputs: A column that the model takes; repeat it in the model's order. By default
+            as the file names them.
+        model_output: Which output of the model is used, where it has several.
+        model_column: Which column of that output is the score, from 0.
+        column: What the column of scores is called; of several classes, its beginning.
+    """
+    asked = choices.ModelOptions(
+        model=model, inputs=inputs, model_output=model_output, model_column=model_column
+    )
+    opened = asked.open(scores)
+    if opened is None:
+        raise InputError("give a model file")
+    if out.exists():
+        raise InputError(f"{out} is there already: name another file")
+    names = Names(
+        opened.inputs, opened.inputs[0], title=features.name, texts=opened.texts
+    )
+    in_parquet = features.suffix.lower() in (".parquet", ".pq")
+    total, batches = (
+        _parquet(features, opened, names) if in_parquet else _csv(features, names)
+    )
+    screen, rows, missing = Console(stderr=True), 0, 0
+    with (
+        Progress(console=screen, disable=not screen.is_terminal) as progress,
+        _Writer(out) as writer,
+    ):
+        task = progress.add_task("Scoring", total=total)
+        for batch, raw in batches:
+            made = opened.score(raw.scores)
+            chosen = made[:, list(_columns(opened, made.shape[1]))]
+            missing += int(np.isnan(chosen).any(axis=1).sum())
+            rows += len(raw)
+            writer.write(_beside(batch, names, chosen, column))
+            progress.update(task, advance=len(raw))
+    opened.close()
+    typer.echo(
+        f"{rows:,} rows are scored by {opened.digest}, {missing:,} of them without a "
+        f"number; kind {opened.scores.kind}; they are in {out}"
+    )
+
+
+def _columns(model: ModelFile, wide: int) -> range:
+    """Return which columns of the output are written: one, or one for each class."""
+    if model.column is not None:
+        return range(model.column, model.column + 1)
+    return range(wide) if wide > 2 else range(wide - 1, wide)
+
+
+def _beside(
+    batch: pa.RecordBatch, names: Names, scores: Any, column: str
+) -> pa.RecordBatch:
+    """Put scores beside the columns that are no features."""
+    kept = [name for name in batch.schema.names if name not in names.scores]
+    arrays = [batch.column(name) for name in kept]
+    titles = [column]
+    if scores.shape[1] > 1:
+        titles = [f"{column}_{k}" for k in range(scores.shape[1])]
+    arrays += [pa.array(scores[:, k], from_pandas=True) for k in range(len(titles))]
+    if set(titles) & set(kept):
+        raise names.problem(f"there is a column {column} already: give --column")
+    return pa.RecordBatch.from_arrays(arrays, names=[*kept, *titles])
+
+
+def _parquet(
+    path: Path, model: ModelFile, names: Names
+) -> tuple[int, Iterator[tuple[pa.RecordBatch, RawBatch]]]:
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError):
+        raise names.problem("this is not a readable Parquet file") from None
+    schema = file.schema_arrow
+    names.check(schema.names)
+    model.check(dict(zip(schema.names, schema.types, strict=True)), names)
+
+    def batches() -> Iterator[tuple[pa.RecordBatch, RawBatch]]:
+        for batch in file.iter_batches(REQUEST_ROWS):
+            (raw,) = plain_columns([batch], names)
+            yield batch, raw
+
+    return file.metadata.num_rows, batches()
+
+
+def _csv(
+    path: Path, names: Names
+) -> tuple[None, Iterator[tuple[pa.RecordBatch, RawBatch]]]:
+    if not path.is_file() or ".csv" not in [s.lower() for s in path.suffixes]:
+        raise names.problem("features are in a .parquet, .pq, .csv or .csv.gz file")
+    header = CsvFile(path, names).header()
+    names.check(header)
+    more = tuple(name for name in header if name not in names.scores)
+    file = CsvFile(path, names, more)
+
+    def batches() -> Iterator[tuple[pa.RecordBatch, RawBatch]]:
+        for whole in file.batches():
+            for start in range(0, whole.num_rows, REQUEST_ROWS):
+                batch = whole.slice(start, REQUEST_ROWS)
+                yield _as_text(batch), taken(batch, names, PLAIN.texts)
+
+    return None, batches()
+
+
+def _as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+    try:
+        arrays = [column.cast(pa.string()) for column in batch.columns]
+    except pa.ArrowException:
+        raise InputError("the file is not UTF-8 text; save it as UTF-8") from None
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+class _Writer:
+    """Writes batches to a file; a file that was not finished is removed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Any = None
+        self._stream: Any = None
+        if not path.name.lower().endswith((".parquet", ".pq", ".csv", ".csv.gz")):
+            raise InputError("the scores go to a .parquet, .csv or .csv.gz file")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write some rows; the first ones say which columns there are."""
+        if self._file is None:
+            self._file = self._opened(batch.schema)
+        self._file.write_batch(batch)
+
+    def _opened(self, schema: pa.Schema) -> Any:
+        if self._path.suffix.lower() in (".parquet", ".pq"):
+            return pq.ParquetWriter(self._path, schema)
+        self._stream = pa.output_stream(str(self._path), compression="detect")
+        return pyarrow.csv.CSVWriter(self._stream, schema)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for each in (self._file, self._stream):
+            if each is not None:
+                each.close()
+        if kind is not None:
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,320 @@
+"""Graphs made by hand: what exporters write, and what somebody hostile would."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT = TensorProto.FLOAT
+INPUTS = ("a", "b", "c")
+
+
+def constant(name, values, dtype=np.float32):
+    return numpy_helper.from_array(np.asarray(values, dtype=dtype), name)
+
+
+def graph(
+    nodes,
+    constants=(),
+    *,
+    output="score",
+    columns=1,
+    rows="N",
+    wide=3,
+    opset=17,
+    **more,
+):
+    """Return a file's bytes: nodes from X (rows, 3) to a score (rows, columns)."""
+    ops = [helper.make_node(op, list(i), list(o), **a) for op, i, o, a in nodes]
+    made = helper.make_graph(
+        ops,
+        "made by hand",
+        [helper.make_tensor_value_info("X", FLOAT, [rows, wide])],
+        [helper.make_tensor_value_info(output, FLOAT, [rows, columns])],
+        initializer=list(constants),
+    )
+    domains = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)]
+    domains += [helper.make_opsetid(d, 1) for d in more.pop("domains", ())]
+    model = helper.make_model(made, opset_imports=domains, ir_version=8, **more)
+    names = model.metadata_props.add()
+    names.key, names.value = "feature_names", '["a", "b", "c"]'
+    return model.SerializeToString()
+
+
+W = constant("w", [[0.5], [-1.0], [2.0]])
+LINEAR = ("MatMul", ("X", "w"), ("z",), {})
+SQUASH = ("Sigmoid", ("z",), ("score",), {})
+
+
+def after(*nodes, constants=()):
+    """Return a file in which nodes from X to x2 come before a linear model."""
+    linear = [("MatMul", ("x2", "w"), ("z",), {}), SQUASH]
+    return graph([*nodes, *linear], [W, *constants])
+
+
+def before(*nodes, constants=()):
+    """Return a file in which nodes follow a linear model's z (rows, 1)."""
+    return graph([LINEAR, *nodes], [W, *constants])
+
+
+def ints(name, *values):
+    return constant(name, values, np.int64)
+
+
+ZERO, ROWS, FLAT, TWO = ints("zero", 0), ints("n", 4096), ints("flat", -1), ints("k", 5)
+
+HOSTILE = {
+    "ReduceMean": after(
+        ("ReduceMean", ("X",), ("m",), {"axes": [0], "keepdims": 1}),
+        ("Sub", ("X", "m"), ("x2",), {}),
+    ),
+    "ReduceMax": after(
+        ("ReduceMax", ("X",), ("m",), {"keepdims": 1}),
+        ("Div", ("X", "m"), ("x2",), {}),
+    ),
+    "ReduceSum": after(
+        ("ReduceSum", ("X", "zero"), ("m",), {"keepdims": 1}),
+        ("Sub", ("X", "m"), ("x2",), {}),
+        constants=[ZERO],
+    ),
+    "Softmax": before(("Softmax", ("z",), ("score",), {"axis": 0})),
+    "LpNormalization": before(("LpNormalization", ("z",), ("score",), {"axis": 0})),
+    "CumSum": after(
+        ("CumSum", ("X", "axis"), ("x2",), {}), constants=[ints("axis", 0)]
+    ),
+    "TopK": after(
+        ("TopK", ("X", "n"), ("x2", "places"), {"axis": 0}), constants=[ROWS]
+    ),
+    "ArgMax": before(
+        ("ArgMax", ("z",), ("best",), {"axis": 0}),
+        ("Cast", ("best",), ("there",), {"to": FLOAT}),
+        ("Add", ("z", "there"), ("score",), {}),
+    ),
+    "MatMul": graph(  # every row with every other
+        [
+            ("Transpose", ("X",), ("t",), {"perm": [1, 0]}),
+            ("MatMul", ("X", "t"), ("all",), {}),
+            ("ReduceSum", ("all", "one"), ("score",), {"keepdims": 1}),
+        ],
+        [ints("one", 1)],
+    ),
+    "Gemm": graph(
+        [
+            ("Transpose", ("X",), ("t",), {"perm": [1, 0]}),
+            ("Gemm", ("X", "t"), ("all",), {}),
+            ("ReduceSum", ("all", "one"), ("score",), {"keepdims": 1}),
+        ],
+        [ints("one", 1)],
+    ),
+    "Reshape": after(  # three rows become one and back
+        ("Reshape", ("X", "mixed"), ("x2",), {}),
+        constants=[ints("mixed", 3, -1)],
+    ),
+    "Reshape of one axis": after(
+        ("Reshape", ("X", "flat"), ("line",), {}),
+        ("CumSum", ("line", "axis"), ("sums",), {}),
+        ("Reshape", ("sums", "table"), ("x2",), {}),
+        constants=[FLAT, ints("axis", 0), ints("table", -1, 3)],
+    ),
+    "Concat": after(
+        ("Concat", ("X", "X"), ("twice",), {"axis": 0}),
+        ("Slice", ("twice", "zero", "n"), ("x2",), {}),
+        constants=[ZERO, ROWS],
+    ),
+    "Slice": after(
+        ("Slice", ("X", "zero", "one"), ("first",), {}),
+        ("Add", ("X", "first"), ("x2",), {}),
+        constants=[ZERO, ints("one", 1)],
+    ),
+    "Gather": after(
+        ("Gather", ("X", "zero"), ("first",), {"axis": 0}),
+        ("Add", ("X", "first"), ("x2",), {}),
+        constants=[ZERO],
+    ),
+    "Gather by other rows": before(
+        ("Cast", ("z",), ("place",), {"to": TensorProto.INT64}),
+        ("Gather", ("X", "place"), ("theirs",), {"axis": 0}),
+        ("ReduceSum", ("theirs", "axes"), ("score",), {"keepdims": 0}),
+        constants=[ints("axes", 2)],
+    ),
+    "ReduceMax for a condition of all rows": after(  # a condition over the whole batch
+        ("ReduceMax", ("X",), ("m",), {"keepdims": 0}),
+        ("Greater", ("m", "limit"), ("any",), {}),
+        ("Neg", ("X",), ("turned",), {}),
+        ("Where", ("any", "X", "turned"), ("x2",), {}),
+        constants=[constant("limit", 3.0)],
+    ),
+    "Add": after(  # a constant for each place in the batch
+        ("Add", ("X", "places"), ("x2",), {}),
+        constants=[constant("places", np.arange(4096)[:, None])],
+    ),
+    "Add of an axis turned": graph(
+        [
+            LINEAR,
+            ("Transpose", ("z",), ("t",), {"perm": [1, 0]}),
+            ("Add", ("z", "t"), ("all",), {}),
+            ("ReduceMean", ("all",), ("score",), {"axes": [1]}),
+        ],
+        [W],
+    ),
+    "Mul": after(
+        ("Shape", ("X",), ("shape",), {}),
+        ("Range", ("start", "end", "step"), ("place",), {}),
+        ("Reshape", ("place", "tall"), ("column",), {}),
+        ("Mul", ("X", "column"), ("x2",), {}),
+        constants=[
+            constant("start", 0.0),
+            constant("end", 4096.0),
+            constant("step", 1.0),
+            ints("tall", -1, 1),
+        ],
+    ),
+    "ReduceMean that is expanded": after(
+        ("ReduceMean", ("X",), ("m",), {"axes": [0]}),
+        ("Expand", ("m", "shape"), ("x2",), {}),
+        constants=[ints("shape", 4096, 3)],
+    ),
+    "BatchNormalization": graph(
+        [
+            LINEAR,
+            (
+                "BatchNormalization",
+                ("z", "one", "zero", "mean", "var"),
+                ("score", "m", "v"),
+                {"training_mode": 1},
+            ),
+        ],
+        [
+            W,
+            *(
+                constant(n, [v])
+                for n, v in zip(
+                    ("one", "zero", "mean", "var"), (1, 0, 0, 1), strict=True
+                )
+            ),
+        ],
+    ),
+    "LayerNormalization": graph(
+        [LINEAR, ("LayerNormalization", ("z", "one"), ("score",), {"axis": 0})],
+        [W, constant("one", [1.0])],
+    ),
+    "RandomNormalLike": before(
+        ("RandomNormalLike", ("z",), ("noise",), {}),
+        ("Add", ("z", "noise"), ("score",), {}),
+    ),
+    "Bernoulli": before(("Bernoulli", ("z",), ("score",), {})),
+    "Dropout": before(
+        ("Dropout", ("z", "half", "yes"), ("score",), {}),
+        constants=[constant("half", 0.5), constant("yes", True, np.bool_)],
+    ),
+    "NonZero": before(
+        ("NonZero", ("z",), ("where",), {}),
+        ("Cast", ("where",), ("places",), {"to": FLOAT}),
+        ("ReduceSum", ("places",), ("many",), {"keepdims": 0}),
+        ("Add", ("z", "many"), ("score",), {}),
+    ),
+    "Unique": before(
+        ("Unique", ("z",), ("score",), {"axis": 0}),
+    ),
+    "ScatterND": before(
+        ("ScatterND", ("z", "places", "values"), ("score",), {}),
+        constants=[ints("places", 0), constant("values", [1.0])],
+    ),
+    "ReverseSequence": before(
+        (
+            "ReverseSequence",
+            ("z", "lengths"),
+            ("score",),
+            {"batch_axis": 1, "time_axis": 0},
+        ),
+        constants=[ROWS],
+    ),
+    "Einsum": graph(
+        [
+            ("Einsum", ("X", "X"), ("all",), {"equation": "ij,kj->ik"}),
+            ("ReduceSum", ("all", "one"), ("score",), {"keepdims": 1}),
+        ],
+        [ints("one", 1)],
+    ),
+    "Tile": after(
+        ("Tile", ("X", "twice"), ("long",), {}),
+        ("Slice", ("long", "zero", "n"), ("x2",), {}),
+        constants=[ints("twice", 2, 1), ZERO, ROWS],
+    ),
+    "Pad": after(
+        ("Pad", ("X", "pads"), ("x1",), {}),
+        ("Slice", ("x1", "zero", "n"), ("x2",), {}),
+        constants=[ints("pads", 1, 0, 0, 0), ZERO, ROWS],
+    ),
+    "Split": after(
+        ("Split", ("X", "halves"), ("x1", "x3"), {"axis": 0}),
+        ("Concat", ("x3", "x1"), ("x2",), {"axis": 0}),
+        constants=[ints("halves", 1, 4095)],
+    ),
+    "ReduceMax of a turned table": graph(
+        [
+            LINEAR,
+            ("Transpose", ("z",), ("t",), {"perm": [1, 0]}),
+            ("Transpose", ("t",), ("score",), {"perm": [1, 0]}),
+            ("ReduceMax", ("t",), ("m",), {"axes": [1]}),
+        ],
+        [W],
+        output="m",
+    ),
+}
+"""Files in which one row moves another's score, by the operator that is refused."""
+
+
+def external(path):
+    """Return a file that keeps a tensor in another file."""
+    model = onnx.load_from_string(graph([LINEAR, SQUASH], [W]))
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", path
+    return model.SerializeToString()
+
+
+def branching():
+    inner = helper.make_graph(
+        [helper.make_node("Identity", ["z"], ["score"])],
+        "inner",
+        [],
+        [helper.make_tensor_value_info("score", FLOAT, None)],
+    )
+    return graph(
+        [
+            LINEAR,
+            ("If", ("yes",), ("score",), {"then_branch": inner, "else_branch": inner}),
+        ],
+        [W, constant("yes", True, np.bool_)],
+    )
+
+
+MLP = graph(  # as PyTorch exports: a logit, and a shape that is worked out
+    [
+        ("Gemm", ("X", "w1", "b1"), ("h",), {"transB": 1}),
+        ("Relu", ("h",), ("r",), {}),
+        ("Shape", ("r",), ("shape",), {}),
+        ("Gather", ("shape", "zero"), ("n",), {"axis": 0}),
+        ("Concat", ("n", "wide"), ("table",), {"axis": 0}),
+        ("Reshape", ("r", "table"), ("same",), {}),
+        ("Gemm", ("same", "w2", "b2"), ("score",), {"transB": 1}),
+    ],
+    [
+        constant("w1", np.linspace(-1, 1, 24).reshape(8, 3)),
+        constant("b1", np.linspace(0, 1, 8)),
+        constant("w2", np.linspace(-1, 1, 8).reshape(1, 8)),
+        constant("b2", [0.25]),
+        ZERO,
+        ints("wide", 8),
+    ],
+)
+
+
+def mlp(x):
+    """Score rows as ``MLP`` does."""
+    h = np.maximum(x @ np.linspace(-1, 1, 24).reshape(8, 3).T + np.linspace(0, 1, 8), 0)
+    return h @ np.linspace(-1, 1, 8) + 0.25

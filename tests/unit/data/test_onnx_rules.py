@@ -1,0 +1,235 @@
+"""A row's score depends on that row alone, or the file is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import discreet
+from discreet.data.onnx_graph import inputs_of, outputs_of, parsed, prepared
+from discreet.data.onnx_rules import RULES, NotRowWiseError
+from discreet.data.scoring import LONGEST_TEXT, ModelFile
+from discreet.errors import InputError
+from unit.data import onnx_files as files
+
+
+def checked(raw):
+    model = parsed(raw)
+    inputs = inputs_of(model)
+    widths = {each.name: each.width for each in inputs}
+    return prepared(model, inputs, widths, outputs_of(model)[0].tensor)
+
+
+@pytest.mark.parametrize("name", files.HOSTILE)
+def test_a_graph_that_looks_across_rows_is_refused_by_the_operators_name(name):
+    with pytest.raises(NotRowWiseError, match=name.split()[0]):
+        checked(files.HOSTILE[name])
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (files.branching(), "branches or loops"),
+        (files.external("weights.bin"), "other files"),
+        (
+            files.graph(
+                [("Odd", ("X",), ("score",), {"domain": "evil"})], domains=["evil"]
+            ),
+            "only those of ai.onnx",
+        ),
+        (b"\x80\x04no model at all", "no ONNX file"),
+        (b"", "no ONNX file"),
+        (files.graph([files.LINEAR, files.SQUASH], [files.W], opset=6), "opset"),
+        (
+            files.graph(
+                [
+                    ("ConstantOfShape", ("huge",), ("h",), {}),
+                    ("ReduceSum", ("h",), ("s",), {"keepdims": 0}),
+                    ("Add", ("X", "s"), ("score",), {}),
+                ],
+                [files.ints("huge", 10**6, 10**6)],
+            ),
+            "too large",
+        ),
+    ],
+    ids=["branch", "external", "domain", "damaged", "empty", "old", "bomb"],
+)
+def test_a_file_that_reaches_beyond_a_plain_graph_is_refused(raw, words):
+    with pytest.raises(InputError, match=words):
+        checked(raw)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("ReduceMean", {"axes": [None]}),
+        ("ReduceL2", {"axes": [None]}),
+        ("ArgMax", {"axis": None}),
+        ("Softmax", {"axis": None}),
+        ("LogSoftmax", {"axis": None}),
+        ("LpNormalization", {"axis": None}),
+    ],
+)
+def test_an_axis_is_taken_if_and_only_if_it_is_not_that_of_the_rows(
+    op, attributes, axis
+):
+    def given(value):
+        return [axis] if isinstance(value, list) else axis
+
+    raw = files.graph(
+        [
+            (op, ("X",), ("y",), {k: given(v) for k, v in attributes.items()}),
+            ("Cast", ("y",), ("score",), {"to": files.FLOAT}),
+        ],
+        columns=None,
+    )
+    if axis == 1:
+        assert checked(raw).batch == 4096
+    else:
+        with pytest.raises(InputError, match=f"{op} across rows"):
+            checked(raw)
+
+
+@pytest.mark.parametrize(
+    "shape", [(-1, 3), (0, 3), (4096, 1, 3), (-1, 3, 1), (1, -1, 3)]
+)
+def test_a_reshape_that_keeps_the_rows_apart_is_taken(shape):
+    back = files.ints("back", -1, 3)
+    raw = files.after(
+        ("Reshape", ("X", "shape"), ("x1",), {}),
+        ("Reshape", ("x1", "back"), ("x2",), {}),
+        constants=[files.ints("shape", *shape), back],
+    )
+    assert checked(raw).batch == 4096
+
+
+def test_every_rule_agrees_with_brute_force_on_random_small_graphs():
+    """Whatever chain of operators is accepted moves no other row, when it is run."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(7)
+    steps = {
+        "mean0": ("ReduceMean", {"axes": [0], "keepdims": 1}, ()),
+        "mean1": ("ReduceMean", {"axes": [1], "keepdims": 1}, ()),
+        "softmax0": ("Softmax", {"axis": 0}, ()),
+        "softmax1": ("Softmax", {"axis": 1}, ()),
+        "turn": ("Transpose", {"perm": [1, 0]}, ()),
+        "tanh": ("Tanh", {}, ()),
+        "add": ("Add", {}, ("X",)),
+        "flatten0": ("Flatten", {"axis": 0}, ()),
+        "flatten1": ("Flatten", {"axis": 1}, ()),
+        "sum0": ("CumSum", {}, ("zero",)),
+        "sum1": ("CumSum", {}, ("one",)),
+    }
+    accepted = refused = 0
+    for _ in range(300):
+        chain = rng.choice(list(steps), size=rng.integers(1, 4))
+        nodes, last = [], "X"
+        for k, name in enumerate(chain):
+            op, attributes, more = steps[name]
+            nodes.append((op, (last, *more), (f"t{k}",), attributes))
+            last = f"t{k}"
+        nodes.append(("Identity", (last,), ("score",), {}))
+        raw = files.graph(
+            nodes,
+            [files.constant("zero", 0, np.int64), files.constant("one", 1, np.int64)],
+            columns=None,
+            rows=8,
+        )
+        try:
+            ready = checked(raw)
+        except InputError:
+            refused += 1
+            continue
+        accepted += 1
+        session = onnxruntime.InferenceSession(ready.model.SerializeToString())
+        x = rng.normal(size=(8, 3)).astype(np.float32)
+        y = x.copy()
+        y[3] = rng.normal(size=3)
+        others = np.arange(8) != 3
+        (before,), (after,) = (session.run(None, {"X": v}) for v in (x, y))
+        assert np.array_equal(before[others], after[others]), list(chain)
+    assert accepted > 40
+    assert refused > 40
+
+
+def test_what_the_proof_misses_is_found_by_the_trial_and_run_row_by_row(
+    tmp_path, monkeypatch
+):
+    """The proof and the trial are two checks: here the first one is broken."""
+    source = Path(discreet.__file__).parents[1]
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys; sys.path.insert(0, {str(source)!r})\n"
+        "from discreet.data import onnx_rules\n"
+        "for key in list(onnx_rules.RULES):\n"
+        "    onnx_rules.RULES[key] = lambda call: call.rows()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for name, size in (("softmax", 1), ("sigmoid", 4096)):
+        path = tmp_path / f"{name}.onnx"
+        path.write_bytes(
+            files.before(("Softmax", ("z",), ("score",), {"axis": 0}))
+            if name == "softmax"
+            else files.before(files.SQUASH)
+        )
+        model = ModelFile(path, kind="probability")
+        assert model._found["batch"] == size
+        model.close()
+
+
+def test_operators_that_draw_or_branch_have_no_rule():
+    names = {name for _, name in RULES}
+    for word in ("Random", "Bernoulli", "Multinomial", "Loop", "Scan", "If", "Einsum"):
+        assert not any(name.startswith(word) for name in names if name != "Identity")
+
+
+def test_a_constant_is_taken_where_it_is_the_same_for_every_place():
+    raw = files.after(
+        ("Shape", ("X",), ("shape",), {}),
+        (
+            "ConstantOfShape",
+            ("shape",),
+            ("ones",),
+            {"value": numpy_helper.from_array(np.ones(1, np.float32))},
+        ),
+        ("Add", ("X", "ones"), ("x2",), {}),
+    )
+    assert checked(raw).batch == 4096
+
+
+def test_a_model_for_one_row_is_run_row_by_row(tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(files.graph([files.LINEAR, files.SQUASH], [files.W], rows=1))
+    x = np.random.default_rng(1).normal(size=(50, 3))
+    scores = ModelFile(path).score(list(x.T))[:, 0]
+    expected = 1 / (1 + np.exp(-(x @ [0.5, -1.0, 2.0])))
+    assert np.allclose(scores, expected, atol=1e-6)
+
+
+def test_a_text_that_is_too_long_has_no_score_and_moves_no_other(tmp_path):
+    node = helper.make_node(
+        "LabelEncoder",
+        ["ward"],
+        ["z"],
+        domain="ai.onnx.ml",
+        keys_strings=["icu", "er"],
+        values_floats=[2.0, -2.0],
+        default_float=0.0,
+    )
+    squash = helper.make_node("Sigmoid", ["z"], ["score"])
+    graph = helper.make_graph(
+        [node, squash],
+        "text",
+        [helper.make_tensor_value_info("ward", 8, ["N", 1])],
+        [helper.make_tensor_value_info("score", 1, ["N", 1])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    cells = np.array(["icu", "x" * (LONGEST_TEXT + 1), None, "er"], dtype=object)
+    scores = ModelFile(path).score([cells])[:, 0]
+    assert np.allclose(scores, [0.880797, np.nan, 0.5, 0.119203], equal_nan=True)
