@@ -187,6 +187,7 @@ class Plan:
         if self.roster is not None and trust is Trust.SUM_ONLY:
             trust = Trust.SIGNED_SUM_ONLY
             assumes = ("the roster's keys are the sites' own", *assumes)
+        assumes = (*assumes, *self.protocol.assumptions(self, sites))
         caveats = self.privacy.caveats(sites)
         if (alone := self.lone_examples()) is not None:
             caveats = (*caveats, str(alone))
