@@ -142,7 +142,7 @@ def _source(source: Any, names: Names) -> RowSource:
         return DatasetSource(source, names)
     if package == "polars" and hasattr(source, "collect_batches"):
         return _lazy(source, names)
-    table = _as_table(source, names)
+    table = as_table(source, names)
     names.check(table.column_names)
     return ArrowTable(table.select(names.all()), names)
 
@@ -154,7 +154,7 @@ def _package(source: object) -> str:
 
 def _file(path: Path, names: Names) -> RowSource:
     if path.is_dir():
-        return _parquet_folder(path, names)
+        return parquet_folder(path, names)
     if not path.is_file():
         raise names.problem("no such file")
     match [suffix.lower() for suffix in path.suffixes]:
@@ -170,7 +170,7 @@ def _file(path: Path, names: Names) -> RowSource:
             )
 
 
-def _as_table(source: Any, names: Names) -> pa.Table:
+def as_table(source: Any, names: Names) -> pa.Table:
     if isinstance(source, pa.Table):
         return source
     if _package(source) in ("pandas", "polars"):
@@ -310,7 +310,7 @@ def _with_keys(
     return pa.RecordBatch.from_arrays(columns, names=list(wanted))
 
 
-def _parquet_folder(path: Path, names: Names) -> DatasetSource:
+def parquet_folder(path: Path, names: Names) -> DatasetSource:
     """Return all Parquet files of a folder, and of the folders in it, as a source.
 
     Or the rows of a Delta table as it is now.

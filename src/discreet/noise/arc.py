@@ -99,6 +99,10 @@ class CircularArc:
         """W, what the weights of all symbols add up to, whatever the cell."""
         return self.length * self._likely + (self.cells - self.length) * DENOMINATOR
 
+    def weighed(self) -> tuple[int, int]:
+        """Return n and D, the weights of a likely symbol and of any other."""
+        return self._likely, DENOMINATOR
+
     def weights(self) -> IntVector:
         """Return W times the channel: integers, one row per cell, one column per symbol."""
         cell, symbol = np.ogrid[: self.cells, : self.cells]

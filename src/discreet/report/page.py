@@ -30,6 +30,7 @@ from discreet.report.text import (
     holds_counts,
     interval_column,
     notes,
+    of_clients,
     plain_claim,
     titled,
 )
@@ -107,6 +108,7 @@ def render(
         receipts=receipts,
         record_digest="" if record is None else record["digest"],
         releases=[] if record is None else record["releases"],
+        noun="reports" if of_clients(result.first.plan) else "sites",
         versions=made.versions,
         unverifiable="" if record else UNVERIFIABLE,
         **page_parts("report.js"),
@@ -120,6 +122,8 @@ def _question(result: Exports) -> str:
     pooled = (
         "at one site" if sites == 1 else f"over {sites} sites, without pooling data"
     )
+    if of_clients(result.first.plan):
+        pooled = f"by {sites:,} private reports of single clients"
     return f"How well {who} positives from negatives{where}, measured {pooled}."
 
 
