@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -22,10 +21,8 @@ from discreet import LocalDP, PublicFacts, recommend
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.client_reports import CountedReports
 from discreet.noise.arc import CircularArc, simulate_arc_counts
-from discreet.report.build import open_release
 from discreet.report.evaluation import Evaluation
-from discreet.report.poisoning import FALSE_SHARE, MARGIN
-from discreet.metrics.table import METRICS
+from discreet.report.poisoning import FALSE_SHARE, MARGIN, without
 from discreet.transport.collecting import evaluate_reports
 
 NAMES: Final = ("auc", "average_precision", "brier")
@@ -50,12 +47,9 @@ def evaluated(
 
 def values(result: Evaluation, sent: IntVector) -> FloatVector:
     """Return the metrics of the tally without these reports."""
-    plan, release = result.plan, result.source.releases[-1]
+    plan = result.plan
     assert plan is not None  # noqa: S101 - a script
-    honest = replace(release, total=release.total - sent)
-    (part,) = open_release(plan, [honest]).parts().values()
-    fit = plan.privacy.estimator().fit(part)
-    return np.array([METRICS[name].measure.value(fit) for name in NAMES])
+    return without(plan, result.source.releases[-1], sent, NAMES)
 
 
 def adversaries(
@@ -74,13 +68,17 @@ def adversaries(
         yield sent(np.eye(symbols)[symbol])
     for start in range(0, symbols, 4):
         for length in (4, 8, 16):
-            yield sent(np.isin(np.arange(symbols), (start + np.arange(length)) % symbols) * 1.0)
+            yield sent(
+                np.isin(np.arange(symbols), (start + np.arange(length)) % symbols) * 1.0
+            )
     for _ in range(mixtures):
         chosen = rng.choice(symbols, int(rng.integers(2, 5)), replace=False)
         yield sent(np.isin(np.arange(symbols), chosen) * rng.random(symbols))
 
 
-def searched(result: Evaluation, mixtures: int, rng: np.random.Generator) -> FloatVector:
+def searched(
+    result: Evaluation, mixtures: int, rng: np.random.Generator
+) -> FloatVector:
     """Return the largest move of each metric that the search found."""
     total = result.source.releases[-1].total
     false = int(np.ceil(FALSE_SHARE * total.sum()))
@@ -106,7 +104,10 @@ def main() -> None:
     parser.add_argument("--mixtures", type=int, default=60)
     parser.add_argument("--epsilons", type=int, nargs="+", default=[1, 2, 5])
     given = parser.parse_args()
-    print(f"{'':16}{'eps':>4}" + "".join(f"{n + ': searched, stated, ratio':>42}" for n in NAMES))
+    print(
+        f"{'':16}{'eps':>4}"
+        + "".join(f"{n + ': searched, stated, ratio':>42}" for n in NAMES)
+    )
     for part in ("simulated", "real"):
         sets = list(populations(part, given.reports))
         for title, scores, labels in sets:

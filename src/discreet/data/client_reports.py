@@ -12,7 +12,7 @@ no client sends.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -164,6 +164,8 @@ def _opened(
         else:
             held = _parquet(path, names)
     else:
+        if package != "pyarrow" and PLAN_COLUMN in list(getattr(source, "columns", ())):
+            names = replace(names, group=names.group or PLAN_COLUMN)
         held = as_table(source, names)
     backend.con.register(DEFAULT_TABLE, held)
     return backend.table(DEFAULT_TABLE)
@@ -201,18 +203,25 @@ def _own(
     chosen = rows.select(
         report_=identity,
         symbol_=number,
+        named_=rows[columns.id].notnull(),  # SQLite's digits of nothing are a text
         mine_=ibis.literal(True)
         if columns.plan not in rows.columns
         else (_text(rows[columns.plan], name) == plan).fill_null(False),
     )
+    # In steps, as in ``pushdown``: a floor of NaN or of a huge number is an error.
+    nothing, given = ibis.null("float64"), chosen.symbol_
+    ranged = chosen.mutate(
+        symbol_=ibis.cases(
+            (pushdown.missing(given, name), nothing),
+            (given < 0, nothing),
+            (given >= symbols, nothing),
+            else_=given,
+        )
+    )
     fits = (
-        chosen.mine_
-        & chosen.report_.notnull()
-        & (chosen.symbol_ >= 0)
-        & (chosen.symbol_ < symbols)
-        & (chosen.symbol_.floor() == chosen.symbol_)
+        ranged.mine_ & ranged.named_ & (ranged.symbol_.floor() == ranged.symbol_)
     ).fill_null(False)
-    marked = chosen.mutate(fits_=fits)
+    marked = ranged.mutate(fits_=fits)
     seen = marked.aggregate(
         every=marked.count(),
         mine=marked.mine_.ifelse(1, 0).sum(),

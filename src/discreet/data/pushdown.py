@@ -170,7 +170,7 @@ def bounded(
         return None
     fits = code.isin([0, 1]) & named
     for column in numbers:
-        fits &= ~_missing(column, engine)
+        fits &= ~missing(column, engine)
     places = {
         name: ibis.ifelse(fits, _within(ibis, column, scores), ibis.null("float64"))
         for name, column in zip(names.scores, numbers, strict=True)
@@ -208,7 +208,8 @@ def _within(ibis: Any, score: Any, scores: ScoreRange) -> Any:
     return ibis.cases((score < low, low), (score > high, high), else_=score)
 
 
-def _missing(score: Any, engine: str) -> Any:
+def missing(score: Any, engine: str) -> Any:
+    """Say whether a number is none: NULL, or NaN where an engine has it."""
     if engine in _NO_NAN:
         return score.isnull()
     return score.isnull() | score.isnan()
@@ -284,7 +285,7 @@ def number(column: Any, engine: str) -> Any | None:
 def _clipped(ibis: Any, score: Any, cuts: Cuts, engine: str) -> Any:
     low, high = _exact(ibis, cuts.low), _exact(ibis, cuts.high)
     return ibis.cases(
-        (_missing(score, engine), ibis.null("float64")),
+        (missing(score, engine), ibis.null("float64")),
         (score < low, _exact(ibis, cuts.low - cuts.beyond)),
         (score > high, _exact(ibis, cuts.high + cuts.beyond)),
         else_=score,

@@ -147,14 +147,13 @@ def shuffled_delta(local: float, reports: int, epsilon: float) -> float:
     starts = np.unique(np.linspace(least, most, _BLOCKS, dtype=np.int64))
     below = clones.cdf(starts - 1)
     weights = np.diff(np.append(below, 1.0))
-    c = starts.astype(np.float64)
+    c = starts
     # P/Q exceeds e^epsilon where the first number does a share of the c + 1.
     first = np.floor(down / (up + down) * (c + 1)) + 1
 
     def at_least(k: Any) -> Any:
         """Return the chance that a fair binomial of c is k or more."""
-        inside = np.clip(k, 1, c + 1)
-        tail = np.where(c > 0, bdtrc(inside - 1, np.maximum(c, 1), 0.5), 0.0)
+        tail = bdtrc(np.clip(k, 1, c + 1) - 1.0, np.maximum(c, 1), 0.5)
         return np.where(k <= 0, 1.0, np.where(k > c, 0.0, tail))
 
     each = np.maximum(up * at_least(first - 1) - down * at_least(first), 0.0)

@@ -410,9 +410,7 @@ def _weighted(forms: _Forms, smoothing: tuple[float, float]) -> FloatArray:
     return matrix + _RIDGE * np.eye(matrix.shape[0])
 
 
-def _errors(
-    likelihood: _Likelihood, fit: _CellFit
-) -> tuple[FloatArray, FloatArray]:
+def _errors(likelihood: _Likelihood, fit: _CellFit) -> tuple[FloatArray, FloatArray]:
     r"""Return the covariance of the counts' error, and how counts move with symbols.
 
     The error is that about the pooled counts.

@@ -290,8 +290,8 @@ def poisoning_line(result: Evaluation) -> str:
     """Say what false reports can do."""
     many = math.ceil(FALSE_SHARE * result.source.contributors)
     return (
-        f"If {FALSE_SHARE:.0%} of the reports are false ({many:,}), they move "
-        f"{_by(result.influence())} (searched, to first order; see docs/phones.md)."
+        f"If {FALSE_SHARE:.0%} of the reports are false ({many:,}), they can move "
+        f"{_by(result.influence())}: searched, not proved (docs/phones.md)."
     )
 
 
