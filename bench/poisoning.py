@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from datasets import load, needs
 from discreet import LocalDP, PublicFacts, recommend
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.client_reports import CountedReports
@@ -58,14 +58,14 @@ def adversaries(
     """Yield false reports: symbols, arcs, mixtures."""
     symbols = total.size
 
-    def sent(weights: FloatVector) -> IntVector:
+    def sent(weights: NDArray[np.floating[Any]]) -> IntVector:
         wanted = np.floor(false * weights / weights.sum()).astype(np.int64)
         wanted[int(weights.argmax())] += false - wanted.sum()
         taken: IntVector = np.minimum(wanted, total)
         return taken
 
     for symbol in range(symbols):
-        yield sent(np.eye(symbols)[symbol])
+        yield sent(np.eye(symbols, dtype=np.float64)[symbol])
     for start in range(0, symbols, 4):
         for length in (4, 8, 16):
             yield sent(
@@ -137,6 +137,8 @@ def populations(part: str, size: int) -> Iterator[tuple[str, FloatVector, IntVec
             s = 1 / (1 + np.exp(-rng.normal(apart * y + shift - apart / 2, 1)))
             yield f"{prevalence:g}, {apart:g} apart", s, y
         return
+    from datasets import load, needs  # noqa: PLC0415 - beside this script
+
     needs(*REAL)
     for name in REAL:
         data = load(name)

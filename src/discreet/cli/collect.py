@@ -16,7 +16,7 @@ from discreet.optional import load
 app = typer.Typer(no_args_is_help=True)
 
 
-def collect(  # noqa: PLR0913, PLR0917 - one option a choice
+def collect(
     plan: PlanFile,
     reports: Annotated[
         str,
@@ -61,7 +61,7 @@ def collect(  # noqa: PLR0913, PLR0917 - one option a choice
     output.write(result)
 
 
-def serve(  # noqa: PLR0913, PLR0917 - one option a choice
+def serve(
     plan: PlanFile,
     store: Annotated[
         Path,

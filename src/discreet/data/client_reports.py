@@ -148,32 +148,34 @@ def _opened(
     if package == "pyspark":
         return spark_table(source)
     backend = load("ibis", "sql").duckdb.connect()
-    if isinstance(source, str | Path):
-        path = Path(source)
-        if path.is_dir():
-            held: Any = parquet_folder(path, names).dataset
-        elif not path.is_file():
-            raise names.problem("no such file")
-        elif path.name.lower().endswith((".csv", ".csv.gz")):
-            try:
-                return backend.read_csv(path, header=True, all_varchar=True)
-            except Exception as err:  # noqa: BLE001 - DuckDB's quote the file
-                raise names.problem(
-                    f"this is no readable CSV ({type(err).__name__})"
-                ) from None
-        else:
-            held = _parquet(path, names)
-    else:
+    if not isinstance(source, str | Path):
         if package != "pyarrow" and PLAN_COLUMN in list(getattr(source, "columns", ())):
             names = replace(names, group=names.group or PLAN_COLUMN)
-        held = as_table(source, names)
+        held: Any = as_table(source, names)
+    elif str(source).lower().endswith((".csv", ".csv.gz")):
+        return _csv(backend, Path(source), names)
+    else:
+        path = Path(source)
+        held = parquet_folder(path, names).dataset if path.is_dir() else None
+        held = _parquet(path, names) if held is None else held
     backend.con.register(DEFAULT_TABLE, held)
     return backend.table(DEFAULT_TABLE)
+
+
+def _csv(backend: Any, path: Path, names: Names) -> Any:
+    if not path.is_file():
+        raise names.problem("no such file")
+    try:
+        return backend.read_csv(path, header=True, all_varchar=True)
+    except Exception as err:  # noqa: BLE001 - DuckDB's quote the file
+        raise names.problem(f"this is no readable CSV ({type(err).__name__})") from None
 
 
 def _parquet(path: Path, names: Names) -> Any:
     import pyarrow.dataset as ds  # noqa: PLC0415 - loads pandas where it is installed
 
+    if not path.is_file():
+        raise names.problem("no such file")
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise names.problem(
             "the file's name must end in .parquet, .pq, .csv or .csv.gz"

@@ -171,6 +171,7 @@ def _file(path: Path, names: Names) -> RowSource:
 
 
 def as_table(source: Any, names: Names) -> pa.Table:
+    """Return an Arrow table of the named columns of a frame."""
     if isinstance(source, pa.Table):
         return source
     if _package(source) in ("pandas", "polars"):

@@ -60,11 +60,11 @@ class Reports(SessionProtocol):
     def disclosures(self, plan: Plan, sites: int) -> tuple[str, ...]:
         """The private symbols, one per report."""
         symbols = 2 * len(plan.statistic.binnings[0])
-        return (
+        each = (
             f"each of {sites:,} reports, a private symbol below {symbols} with a random "
-            f"id ({REPORT_SIZE} bytes), to whoever receives it",
-            "how many reports there are",
+            f"id ({REPORT_SIZE} bytes), to whoever receives it"
         )
+        return (each, "how many reports there are")
 
     def assumptions(self, plan: Plan, sites: int) -> tuple[str, ...]:
         """A client keeps its own budget; with a shuffler, more can be said."""

@@ -210,7 +210,7 @@ def _impossible(tally: Tally) -> tuple[str, ...]:
     clients, symbols = float(seen.sum()), seen.size
     if clients < _LEAST_SEEN * symbols:
         return ()
-    cells = np.full((1, symbols), 1.0 / symbols)
+    cells, lacking = np.full((1, symbols), 1.0 / symbols), math.inf
     for _ in range(_ROUNDS):
         cells = tally.refitted(cells)
         gradient = (seen / (cells[0] @ channel)) @ channel.T
@@ -221,10 +221,11 @@ def _impossible(tally: Tally) -> tuple[str, ...]:
     apart = 2 * (own - float(tally.value(cells)[0]) - max(lacking, 0.0))
     if apart <= _farthest(symbols):
         return ()
-    return (
+    warning = (
         "no honest population gives these totals, whatever its scores and labels: at "
-        "least some reports are false, were changed or are of other parameters",
+        "least some reports are false, were changed or are of other parameters"
     )
+    return (warning,)
 
 
 def _refusal(counts: FloatVector, noise: DecodedNoise) -> str | None:

@@ -114,15 +114,16 @@ def test_reports_of_a_postgres_table_are_counted_there():
         pytest.skip("no PostgreSQL: run tests/engines/install.sh")
     import psycopg
 
-    with postgres_cluster.cluster() as address:
-        with psycopg.connect(address) as connection:
-            connection.execute("CREATE TABLE reports (plan text, id text, symbol int)")
-            with connection.cursor().copy("COPY reports FROM STDIN") as copy:
-                for row in TABLE:
-                    copy.write_row(row)
-            connection.commit()
-            table = ibis.postgres.from_connection(connection).table("reports")
-            check(count_reports(table, symbols=SYMBOLS, plan=PLAN))
+    with (
+        postgres_cluster.cluster() as address,
+        psycopg.connect(address, autocommit=True) as connection,
+    ):
+        connection.execute("CREATE TABLE reports (plan text, id text, symbol int)")
+        with connection.cursor().copy("COPY reports FROM STDIN") as copy:
+            for row in TABLE:
+                copy.write_row(row)
+        table = ibis.postgres.from_connection(connection).table("reports")
+        check(count_reports(table, symbols=SYMBOLS, plan=PLAN))
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -0.5, 2.5, 1e300, 64.0])

@@ -237,7 +237,7 @@ class ReportServer:
         del request
         return Response(self._text, 200, _ANYWHERE, "application/json")
 
-    async def _receive(self, request: Request) -> Response:
+    async def _receive(self, request: Request) -> Response:  # noqa: C901, PLR0911 - a word each
         announced = request.headers.get("content-length", "")
         if not announced.isdecimal() or "transfer-encoding" in request.headers:
             return _refusal(411, "length")
@@ -257,11 +257,14 @@ class ReportServer:
         loop = asyncio.get_running_loop()
         stored: asyncio.Future[bool] = loop.create_future()
 
-        def tell(kept: bool) -> None:
+        def settle(kept: bool) -> None:
             if not stored.done():
                 stored.set_result(kept)
 
-        if not self._store.add(rows, lambda k: loop.call_soon_threadsafe(tell, k)):
+        def tell(kept: bool) -> None:
+            loop.call_soon_threadsafe(settle, kept)
+
+        if not self._store.add(rows, tell):
             return Response("busy", 503, _ANYWHERE | {"retry-after": "5"})
         if not await stored:
             return _refusal(503, "not-stored")
