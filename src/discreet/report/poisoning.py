@@ -9,8 +9,8 @@ held), a metric with the counts by its slopes s, so that a false report of symbo
 :math:`h_o = s^T R_{\cdot o}`, and m of them :math:`m (h_o - \bar h)` with the mean over all
 reports. This is linear in v: the worst v is one symbol.
 
-*Decoded again.* The smoothing follows the data, too. So the tally without m reports of every
-other symbol, and of a few arcs of neighbouring symbols, is decoded as any other. The largest
+*Decoded again.* The smoothing follows the data, too. So the tally without m reports of each
+symbol, and of a few arcs of neighbouring symbols, is decoded as any other. The largest
 amount counts, times ``MARGIN`` for other v (``bench/poisoning.py`` searches them). The decoder
 has no global bound: the amount is what was searched, not a proof.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FALSE_SHARE: Final = 0.01
 """Of the reports that a result takes to be false when it says what these could do."""
 _ARC: Final = 4
-MARGIN: Final = 1.5
+MARGIN: Final = 1.25
 """Factor for adversaries that are cleverer than one symbol: none of a search exceeded it."""
 
 
@@ -82,12 +82,12 @@ def _worth(name: str, fit: Fit, response: FloatVector) -> FloatVector:
 
 
 def attacks(total: IntVector, false: int) -> Iterator[IntVector]:
-    """Yield false reports: of every other symbol, and of arcs of four neighbours.
+    """Yield false reports: of every symbol, and of arcs of four neighbours.
 
     Where a tally has fewer of a symbol, the next ones make up for it.
     """
     symbols = total.size
-    for length, apart in ((1, 2), (_ARC, 2 * _ARC)):
+    for length, apart in ((1, 1), (_ARC, 2 * _ARC)):
         for start in range(0, symbols, apart):
             order = (start + np.arange(symbols)) % symbols
             each = np.minimum(total[order], -(-false // length))
