@@ -23,7 +23,16 @@ from typing import Final
 
 CLONE: Final = Path(__file__).resolve().parents[1]
 LIST: Final = CLONE / "tests" / "mutants.toml"
-COPIED: Final = ("src", "tests", "bench", "docs", "vectors", "papers", "examples")
+COPIED: Final = (
+    "src",
+    "tests",
+    "bench",
+    "docs",
+    "vectors",
+    "clients",
+    "papers",
+    "examples",
+)
 FILES: Final = ("pyproject.toml", "conftest.py", "README.md")
 PASSED: Final = 0
 FAILED: Final = 1

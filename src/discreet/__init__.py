@@ -94,7 +94,7 @@ _HOMES: Final = {
     "reference_quantiles": "data.edges",
     "run": "transport.simulation",
 }
-_MODULES: Final = frozenset({"curator", "flower", "mpc", "recalibrate"})
+_MODULES: Final = frozenset({"curator", "flower", "mpc", "phone", "recalibrate"})
 """Modules that are used as ``discreet.curator.auc``."""
 
 __all__ = [

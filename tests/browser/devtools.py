@@ -74,8 +74,8 @@ class Browser:
             one, self._rest = self._rest.split(b"\0", 1)
             yield json.loads(one)
 
-    def open(self, path: Path, **pilot) -> Tab:
-        """Open a file in a new tab."""
+    def open(self, path: Path | str, **pilot) -> Tab:
+        """Open a file or an address in a new tab."""
         return Tab(self, path, **pilot)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Tab:
     def __init__(
         self,
         browser: Browser,
-        path: Path,
+        path: Path | str,
         *,
         width: int = 1200,
         height: int = 900,
@@ -120,7 +120,8 @@ class Tab:
         if not scripts:
             self.ask("Emulation.setScriptExecutionDisabled", value=True)
         self._since = len(browser.events)
-        self.ask("Page.navigate", url=path.resolve().as_uri())
+        url = path if isinstance(path, str) else path.resolve().as_uri()
+        self.ask("Page.navigate", url=url)
         until = time.monotonic() + 30
         while time.monotonic() < until and not self._seen("Page.loadEventFired"):
             browser.ask("Browser.getVersion")  # hears what happened meanwhile

@@ -47,6 +47,18 @@ _PANELS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "discreet.cli.score:score",
             "Score rows of features with an ONNX file, here.",
         ),
+        "phone": (
+            "discreet.cli.collect:app",
+            "Let phones and browsers send private reports of single examples.",
+        ),
+        "collect": (
+            "discreet.cli.collect:collect",
+            "Count the reports of phones and browsers, and print the evaluation.",
+        ),
+        "collect serve": (
+            "discreet.cli.collect:serve",
+            "Receive reports over HTTPS and append them durably, until it is interrupted.",
+        ),
         "exact": (
             "discreet.mpc.commands:app",
             "Exact AUC, average precision and AUPR by three compute parties.",

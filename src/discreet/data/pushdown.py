@@ -195,7 +195,7 @@ def bounded(
         return None
     fits = code.isin([0, 1]) & named
     for column in numbers:
-        fits &= ~_missing(column, engine)
+        fits &= ~missing(column, engine)
     time = None if names.time is None else number(table[names.time], engine)
     if names.time is not None:
         if time is None:
@@ -240,7 +240,8 @@ def _within(ibis: Any, score: Any, scores: ScoreRange) -> Any:
     return ibis.cases((score < low, low), (score > high, high), else_=score)
 
 
-def _missing(score: Any, engine: str) -> Any:
+def missing(score: Any, engine: str) -> Any:
+    """Say whether a number is none: NULL, or NaN where an engine has it."""
     if engine in _NO_NAN:
         return score.isnull()
     return score.isnull() | score.isnan()
@@ -249,7 +250,7 @@ def _missing(score: Any, engine: str) -> Any:
 def _no_time(ibis: Any, time: Any, engine: str) -> Any:
     """Say whether a number is no time; NaN is asked for before any comparison."""
     return ibis.cases(
-        (_missing(time, engine), True),
+        (missing(time, engine), True),
         (time < _exact(ibis, 0.0), True),
         (time > _exact(ibis, sys.float_info.max), True),
         else_=False,
@@ -338,7 +339,7 @@ def number(column: Any, engine: str) -> Any | None:
 def _clipped(ibis: Any, score: Any, cuts: Cuts, engine: str) -> Any:
     low, high = _exact(ibis, cuts.low), _exact(ibis, cuts.high)
     return ibis.cases(
-        (_missing(score, engine), ibis.null("float64")),
+        (missing(score, engine), ibis.null("float64")),
         (score < low, _exact(ibis, cuts.low - cuts.beyond)),
         (score > high, _exact(ibis, cuts.high + cuts.beyond)),
         else_=score,

@@ -264,7 +264,7 @@ def _source(source: Any, names: Names) -> RowSource:
         return DatasetSource(source, names)
     if package == "polars" and hasattr(source, "collect_batches"):
         return _lazy(source, names)
-    table = _as_table(source, names)
+    table = as_table(source, names)
     names.check(table.column_names)
     if package not in ("pandas", "polars"):
         return ArrowTable(table.select(names.all()), names)
@@ -290,7 +290,7 @@ def _check_format(names: Names, known: frozenset[str], what: str) -> None:
 def _file(path: Path, names: Names) -> RowSource:
     if path.is_dir():
         _check_format(names, _NUMBERS, "a folder of Parquet files")
-        return _parquet_folder(path, names)
+        return parquet_folder(path, names)
     if not path.is_file():
         raise names.problem("no such file")
     match [suffix.lower() for suffix in path.suffixes]:
@@ -320,7 +320,8 @@ def _text_file(path: Path, names: Names) -> RowSource:
     return file
 
 
-def _as_table(source: Any, names: Names) -> pa.Table:
+def as_table(source: Any, names: Names) -> pa.Table:
+    """Return an Arrow table of the named columns of a frame."""
     if isinstance(source, pa.Table):
         return source
     if _package(source) in ("pandas", "polars"):
@@ -506,7 +507,7 @@ def _with_keys(
     return pa.RecordBatch.from_arrays(columns, names=list(wanted))
 
 
-def _parquet_folder(path: Path, names: Names) -> DatasetSource:
+def parquet_folder(path: Path, names: Names) -> DatasetSource:
     """Return all Parquet files of a folder, and of the folders in it, as a source.
 
     Or the rows of a Delta table as it is now.

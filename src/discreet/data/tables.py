@@ -148,9 +148,13 @@ class TableSource(RowSource):
         return iter(arrow.to_batches(max_chunksize=BATCH_ROWS))
 
     def _run(self, rows: Any) -> Iterator[pa.RecordBatch]:
+        for batch in self.fetched(rows):
+            yield self._decoded(batch) if self.engine == "sqlite" else batch
+
+    def fetched(self, rows: Any) -> Iterator[pa.RecordBatch]:
+        """Run a query of this table; an engine's own message is not passed on."""
         try:
-            for batch in self._batches(rows):
-                yield self._decoded(batch) if self.engine == "sqlite" else batch
+            yield from self._batches(rows)
         except DiscreetError:
             raise
         except Exception as err:  # noqa: BLE001 - each engine has errors of its own

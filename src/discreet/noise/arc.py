@@ -34,7 +34,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 
@@ -44,12 +43,8 @@ from discreet.entropy import Entropy
 from discreet.errors import InputError, PlanError
 from discreet.noise.coins import MAX_BOUND, uniform
 from discreet.noise.mechanism import NoisyCounts
+from discreet.phone import DENOMINATOR, MAX_EPSILON, arc_length, exp_below
 from discreet.privacy.loss import PureDP
-
-DENOMINATOR: Final = 2**32
-"""D: the odds of the arc are a multiple of 1/D, less than 2/D below e^epsilon."""
-MAX_EPSILON: Final = 16
-"""Beyond it a symbol tells the cell with odds of nine million to one."""
 
 
 @dataclass(frozen=True)
@@ -86,23 +81,13 @@ class CircularArc:
 
     @cached_property
     def length(self) -> int:
-        r"""The arc's length L, :math:`2B\varepsilon^{-0.7}/4` rounded.
-
-        At least 1 and below B: arcs of B cells would show how the classes
-        differ in each bin and never what they add up to. Decided in
-        rationals, :math:`(L - 1/2)^{10} \varepsilon^7 \le (B/2)^{10}`, so that
-        every client and every reader finds the same number.
-        """
-        bins, power = len(self.edges), self.epsilon**7
-        rounded = 0
-        while rounded < bins and Fraction(2 * rounded + 1, bins) ** 10 * power <= 1:
-            rounded += 1
-        return max(1, min(rounded, bins - 1))
+        """The arc's length L, which falls as epsilon grows."""
+        return arc_length(len(self.edges), self.epsilon)
 
     @cached_property
     def odds(self) -> Fraction:
         r"""The ratio n/D of the two probabilities, never above :math:`e^\varepsilon`."""
-        return Fraction(_exp_below(self.epsilon, DENOMINATOR), DENOMINATOR)
+        return Fraction(exp_below(self.epsilon, DENOMINATOR), DENOMINATOR)
 
     @cached_property
     def _likely(self) -> int:
@@ -113,6 +98,10 @@ class CircularArc:
     def total_weight(self) -> int:
         """W, what the weights of all symbols add up to, whatever the cell."""
         return self.length * self._likely + (self.cells - self.length) * DENOMINATOR
+
+    def weighed(self) -> tuple[int, int]:
+        """Return n and D, the weights of a likely symbol and of any other."""
+        return self._likely, DENOMINATOR
 
     def weights(self) -> IntVector:
         """Return W times the channel: integers, one row per cell, one column per symbol."""
@@ -173,17 +162,3 @@ def simulate_arc_counts(
     """
     total: IntVector = rng.multinomial(exact, arc.channel()).sum(axis=0)
     return total
-
-
-def _exp_below(x: Fraction, scale: int) -> int:
-    r"""Return an integer in :math:`(s e^x - 2, s e^x]`, s the scale, x positive.
-
-    A partial sum of :math:`\sum x^k/k!` is below :math:`e^x`, and it is stopped
-    when what is left is below 1/s: the terms then at least halve.
-    """
-    term, partial, k = Fraction(1), Fraction(1), 0
-    while k < 2 * x or 2 * scale * term >= 1:
-        k += 1
-        term *= x / k
-        partial += term
-    return int(partial * scale)

@@ -67,6 +67,18 @@ _REFITS: Final = 60
 """After so many steps only what the emptied bins cannot explain is left."""
 _TRACE: Final = 1e-6
 """Added to every count, so that none is empty by rounding."""
+_LEAST_SEEN: Final = 20
+"""With fewer reports a symbol on average nothing is said of impossible totals."""
+_ROUNDS: Final = 20
+_ODD: Final = 5.0
+"""Normal deviate beyond which totals are called impossible: about 3 in 10 million."""
+
+
+def _farthest(symbols: int) -> float:
+    """Return the chi-squared quantile of the deviate (Wilson and Hilferty 1931)."""
+    freedom = symbols - 1
+    ninth = 2.0 / (9.0 * freedom)
+    return float(freedom * (1.0 - ninth + _ODD * math.sqrt(ninth)) ** 3)
 
 
 class Tally(NamedTuple):
@@ -104,6 +116,9 @@ class DecodedNoise:
     otherwise: tuple[FloatVector, ...] = ()
     """Counts that another smoothness finds in what was sent: those of odds that may stop
     rising, then those of a density that is smooth up to its ends, where one was not."""
+    response: FloatArray | None = None
+    """How the counts move with the number of each symbol, the smoothing held: a row a
+    count, a column a symbol."""
 
     @property
     def class_sd(self) -> float:
@@ -174,10 +189,43 @@ def decode(total: IntVector, arc: CircularArc) -> NoisyCounts:
         fit = _maximise(likelihood, centres, _LINE, kept)
     constant = _maximise(likelihood, centres, _CONSTANT, kept)
     counts = likelihood.clients * fit.cells
-    matrix = INFLATION**2 * _error_covariance(likelihood, fit)
+    matrix, response = _errors(likelihood, fit)
     others = (likelihood.clients * constant.cells, *smooth)
-    noise = DecodedNoise(matrix, tally, others)
-    return NoisyCounts(counts, noise, _refusal(counts, noise), _notes(counts))
+    noise = DecodedNoise(INFLATION**2 * matrix, tally, others, response)
+    notes = (*_impossible(tally), *_notes(counts))
+    return NoisyCounts(counts, noise, _refusal(counts, noise), notes)
+
+
+def _impossible(tally: Tally) -> tuple[str, ...]:
+    r"""Warn of a tally that no examples give, whatever they are.
+
+    Through the channel every population gives symbols with probabilities in a convex set.
+    The likelihood-ratio statistic of the nearest of them against the tally's own shares
+    is at most a chi-squared variable with one degree of freedom fewer than symbols. The
+    steps of expectation and maximisation may stop short: by the gradient's largest entry
+    the log-likelihood of the best population is at most so much higher, and that is
+    taken off.
+    """
+    seen, channel = tally.seen, tally.channel
+    clients, symbols = float(seen.sum()), seen.size
+    if clients < _LEAST_SEEN * symbols:
+        return ()
+    cells, lacking = np.full((1, symbols), 1.0 / symbols), math.inf
+    for _ in range(_ROUNDS):
+        cells = tally.refitted(cells)
+        gradient = (seen / (cells[0] @ channel)) @ channel.T
+        lacking = float(gradient.max()) - clients
+        if lacking < 1.0:
+            break
+    own = float(seen[seen > 0] @ np.log(seen[seen > 0] / clients))
+    apart = 2 * (own - float(tally.value(cells)[0]) - max(lacking, 0.0))
+    if apart <= _farthest(symbols):
+        return ()
+    warning = (
+        "no honest population gives these totals, whatever its scores and labels: at "
+        "least some reports are false, were changed or are of other parameters"
+    )
+    return (warning,)
 
 
 def _refusal(counts: FloatVector, noise: DecodedNoise) -> str | None:
@@ -363,8 +411,10 @@ def _weighted(forms: _Forms, smoothing: tuple[float, float]) -> FloatArray:
     return matrix + _RIDGE * np.eye(matrix.shape[0])
 
 
-def _error_covariance(likelihood: _Likelihood, fit: _CellFit) -> FloatArray:
-    r"""Return the covariance of the counts' error about the pooled counts.
+def _errors(likelihood: _Likelihood, fit: _CellFit) -> tuple[FloatArray, FloatArray]:
+    r"""Return the covariance of the counts' error, and how counts move with symbols.
+
+    The error is that about the pooled counts.
 
     Three parts, with J the Jacobian of f, A the penalised information and K the
     penalty: the randomisers' noise passed through the fit; the roughness that
@@ -382,4 +432,5 @@ def _error_covariance(likelihood: _Likelihood, fit: _CellFit) -> FloatArray:
     missed = clients * through @ each @ channel.T - np.eye(f.size)
     scatter = missed @ jacobian @ missed.T / clients
     whole: FloatArray = clients**2 * (hidden + scatter)
-    return (whole + whole.T) / 2
+    response: FloatArray = clients * through @ each
+    return (whole + whole.T) / 2, response

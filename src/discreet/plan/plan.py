@@ -243,6 +243,7 @@ class Plan:
             assumes = (*assumes, INDEPENDENT_CENSORING)
         if (origin := self.model.origin()) is not None:
             assumes = (origin, *assumes)
+        assumes = (*assumes, *self.protocol.assumptions(self, sites))
         caveats = self.privacy.caveats(sites)
         if (alone := self.lone_examples()) is not None:
             caveats = (*caveats, str(alone))

@@ -30,6 +30,8 @@ class SessionProtocol(ABC):
     """Whether answers are added under masks, so that only their sum is revealed."""
     counts_alone: ClassVar[bool] = True
     """Whether a site can count before it hears from the others."""
+    of_clients: ClassVar[bool] = False
+    """Whether every answer is one example's report, sent by a client on its own."""
     titles: ClassVar[Mapping[str, str]] = {}
     """What a site does in each step, for people."""
     instead_of_a_plan: ClassVar[str] = ""
@@ -56,6 +58,11 @@ class SessionProtocol(ABC):
                 "to the coordinator"
             )
         return (seen, *further, "which sites took part")
+
+    def assumptions(self, plan: Plan, sites: int) -> tuple[str, ...]:
+        """Return what the promise rests on because answers travel in this way."""
+        del plan, sites
+        return ()
 
     def run(self, plan: Plan, sites: Sequence[Examples], *, entropy: Entropy) -> Any:
         """Return the result of a plan that no session carries out; None otherwise."""
@@ -91,6 +98,7 @@ PROTOCOLS: Final[Registry[type[SessionProtocol]]] = Registry(
         "ranks": "discreet.session.protocols.ranks:Ranks",
         "shares": "discreet.mpc.model:SecretShares",
         "in-place": "discreet.plan.protocol:InPlace",
+        "reports": "discreet.models.reports:Reports",
     },
 )
 """Every protocol that a privacy model can name, also one from another package."""

@@ -27,11 +27,13 @@ from discreet.plan.rounds import Release
 from discreet.privacy.claim import Claim
 from discreet.report.exports import Exports
 from discreet.report.heterogeneity import Heterogeneity
+from discreet.report.poisoning import poisoned
 from discreet.report.shown import Shown, evaluation_html
 from discreet.report.text import (
     count_words,
     document,
     evaluation_text,
+    of_clients,
     titled,
     weighted,
 )
@@ -183,8 +185,11 @@ class Evaluation(Shown):
         """Return by how much one malicious site can move each metric at most.
 
         With a threshold: each rate there. Empty unless the plan limits the examples of
-        a site, or where weights are not bounded by it; see ``docs/influence.md``.
+        a site, or where weights are not bounded by it; see ``docs/influence.md``. Of
+        clients' reports: by how much 1% of false ones move each metric, as searched.
         """
+        if of_clients(self.plan):
+            return self._poisoned if threshold is None else {}
         most = None
         if self.plan is not None and not weighted(self.plan):
             most = self.plan.cohort.max_examples_per_site
@@ -194,6 +199,12 @@ class Evaluation(Shown):
         if most is None or not isinstance(self.fit, Fit):
             return {}
         return metric_influences(self.fit, most, self.metrics)
+
+    @cached_property
+    def _poisoned(self) -> Mapping[str, float]:
+        if self.plan is None or not isinstance(self.fit, Fit):
+            return {}
+        return poisoned(self.plan, self.source.releases[-1], self.fit, self.metrics)
 
     # -- curves and calibration ----------------------------------------------
 

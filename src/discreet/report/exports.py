@@ -55,6 +55,7 @@ from discreet.report.text import (
     counted_words,
     exact_sums,
     headlines,
+    of_clients,
 )
 from discreet.report.views import calibratable, counted, prevalence_of
 from discreet.statistic import Grouped
@@ -309,8 +310,9 @@ def model_card(parts: Mapping[str, Evaluation], *, grouped: bool) -> dict[str, A
     }
     counts = "; ".join(f"{k}: {v}" for k, v in counted_words(first, ()).items())
     digest = "" if plan is None else f" Plan sha256:{plan.digest().hex()}."
+    noun = "reports" if of_clients(plan) else "sites"
     tested = {
-        "TestType": f"External validation over {first.source.expected} sites without "
+        "TestType": f"External validation over {first.source.expected} {noun} without "
         "pooling data",
         "TestingDataDescription": counts,
         "ValidationProcessAndJustification": f"{str(first.claim).splitlines()[0]}{digest}"

@@ -45,6 +45,7 @@ from discreet.report.text import (
     interval_column,
     notes,
     number_cell,
+    of_clients,
     title_of,
     titled,
 )
@@ -141,6 +142,8 @@ def _header(sheet: Sheet) -> _Values:
     pooled = (
         "at one site" if sites == 1 else f"over {sites} sites, without pooling data"
     )
+    if of_clients(result.first.plan):
+        pooled = f"by {sites:,} private reports of single clients"
     return {
         "question": f"How well {who} positives from negatives{where}, measured {pooled}.",
         "facts": {
@@ -341,6 +344,7 @@ def _review(sheet: Sheet) -> _Values:
         "receipts": sheet.receipts,
         "record_digest": "" if record is None else record["digest"],
         "releases": [] if record is None else record["releases"],
+        "noun": "reports" if of_clients(sheet.result.first.plan) else "sites",
         "versions": sheet.made.versions,
         "unverifiable": "" if record else UNVERIFIABLE,
     }

@@ -15,8 +15,10 @@ from discreet.estimate.fit import Fit, ScalarFit
 from discreet.metrics.curve_points import pr_points, roc_points
 from discreet.metrics.table import METRICS, RATES
 from discreet.metrics.thresholds import at_threshold
+from discreet.phone import REPORT_SIZE
 from discreet.privacy.claim import Claim
 from discreet.privacy.loss import ApproxDP, PureDP
+from discreet.report.poisoning import FALSE_SHARE
 from discreet.report.views import calibratable, prevalence_of
 from discreet.statistic.weighted import Weighted
 
@@ -170,11 +172,18 @@ def weighted(plan: Plan | None) -> bool:
     return plan is not None and isinstance(plan.statistic, Weighted)
 
 
+def of_clients(plan: Plan | None) -> bool:
+    """Whether every answer is one client's report."""
+    return plan is not None and plan.protocol.of_clients
+
+
 def count_words(result: Evaluation) -> str:
     """Return how many sites took part, and how many examples they hold."""
     source = result.source
     noun = "site" if source.expected == 1 else "sites"
     words = f"{source.contributors} of {source.expected} {noun}"
+    if of_clients(result.plan):
+        return f"{source.contributors:,} reports of one example each"
     if isinstance(result.fit, ScalarFit):
         return words
     observed = result.fit.observed
@@ -191,6 +200,8 @@ def _count_line(result: Evaluation) -> str:
         return ", ".join([count_words(result), *facts])
     size = sum(r.total.size for r in result.source.releases) * 8 / 1024
     rule = str(result.fit.observed.edges.rule)
+    if of_clients(result.plan):
+        return f"{count_words(result)}, {rule}, {REPORT_SIZE} bytes from each client"
     return f"{count_words(result)}, {rule}, {size:.1f} KB from each site"
 
 
@@ -204,6 +215,8 @@ def counted_words(result: Evaluation, others: Sequence[Evaluation]) -> dict[str,
     if source.site_names:
         sites += f": {', '.join(source.site_names)}"
     words = {"Sites": sites}
+    if of_clients(result.plan):
+        words = {"Reports": f"{source.contributors:,}, one example each"}
     if isinstance(result.fit, Fit):
         seen = [part.observed for part in (result, *others)]
         about = "" if seen[0].exact else "about "
@@ -299,6 +312,8 @@ def notes(result: Evaluation) -> tuple[str, ...]:
 def _influence_lines(result: Evaluation) -> list[str]:
     if not result.influence() or result.plan is None:
         return []
+    if of_clients(result.plan):
+        return [poisoning_line(result)]
     most = result.plan.cohort.max_examples_per_site
     bounds = _by(result.influence())
     return [
@@ -308,6 +323,15 @@ def _influence_lines(result: Evaluation) -> list[str]:
             for t in result.plan.thresholds
         ),
     ]
+
+
+def poisoning_line(result: Evaluation) -> str:
+    """Say what false reports can do."""
+    many = math.ceil(FALSE_SHARE * result.source.contributors)
+    return (
+        f"If {FALSE_SHARE:.0%} of the reports are false ({many:,}), they can move "
+        f"{_by(result.influence())}: searched, not proved (docs/phones.md)."
+    )
 
 
 def _by(bounds: Mapping[str, float]) -> str:

@@ -363,7 +363,7 @@ class _Connection(H11Protocol):
         self.headless.pop(self, None)
 
 
-class _Server(uvicorn.Server):
+class GuardedServer(uvicorn.Server):
     """Accepts connections itself, so that TLS handshakes are few and end in time.
 
     asyncio's own server waits a minute for each of any number of them.
@@ -446,7 +446,7 @@ class HttpsCoordinator:
         # A buffer of each connection, of 256 KB else.
         asyncio.sslproto.SSLProtocol.max_size = 2**15
         mailbox = Mailbox(sites, plan, MESSAGE_BYTES + vector_bytes, self.model)
-        server = _Server(self._config(keys, mailbox))
+        server = GuardedServer(self._config(keys, mailbox))
         listener = listening_socket(host, port)
 
         async def serve() -> None:
