@@ -131,7 +131,7 @@ def main(folder: Path) -> None:
             seen = Image.open(BytesIO(tab.picture())).convert("RGB")
             seen = seen.crop((0, 0, seen.width, min(seen.height, most)))
             small = seen.quantize(
-                128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+                256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
             )
             small.save(folder / f"{name}.png", optimize=True)
         browser.close()

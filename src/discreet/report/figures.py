@@ -271,7 +271,8 @@ class Figures:
             known = np.isfinite(value + low + high)
             width = np.median(high[known] - low[known]) if known.any() else 0.1
             # Where almost nobody is above a threshold, differences grow without bound.
-            usual = np.quantile(np.abs(value[known]), 0.9) if known.any() else 0.0
+            size = np.abs(value[known]) if known.any() else np.zeros(1)
+            usual = min(np.quantile(size, 0.9), 4 * np.median(size))
             reach = 1.3 * max(float(usual), float(width), 0.005)
             panels.append(
                 Panel(

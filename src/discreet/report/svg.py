@@ -119,7 +119,7 @@ class Frame:
 
     def _grid(self) -> list[str]:
         elements = []
-        many = 5 if self.side == LARGE else 3
+        many = 5 if self.side == LARGE else 4
         marks = self.x_ticks or [(x, f"{x:g}") for x in _ticks(*self.x_range, many)]
         for x, mark in marks:
             across, _ = self.place(x, self.y_range[0])
