@@ -14,6 +14,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger_entries import (
     LedgerError,
     Purged,
+    Rotated,
     SiteSecret,
     TamperedLedgerError,
     entry_tag,
@@ -310,3 +311,12 @@ def test_a_crash_in_a_rotation_loses_nothing(path, instant, monkeypatch):
         ledger.reserve(use(b"t"))
     with Ledger(path) as ledger:
         ledger.verify()
+
+
+def test_a_rotation_under_the_old_secret_is_none(path):
+    with Ledger.new(path) as ledger:
+        answer_once(ledger, use(), lambda: b"answer")
+        with pytest.raises(TamperedLedgerError), ledger._file.alone():
+            ledger._file.append(Rotated("2026-11-18T00:00:00+00:00"))
+    with pytest.raises(TamperedLedgerError), Ledger(path):
+        pass
