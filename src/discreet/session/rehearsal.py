@@ -23,7 +23,14 @@ from discreet.errors import PlanError
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session.policy import AllowAll
-from discreet.statistic import Grouped, MultiLabel, OneVsOne, OneVsRest, Paired
+from discreet.statistic import (
+    Grouped,
+    MultiLabel,
+    OneVsOne,
+    OneVsRest,
+    Paired,
+    PairedInGroups,
+)
 
 FEWEST: Final = 200
 MOST: Final = 2000
@@ -53,7 +60,7 @@ def made_up(plan: Plan, rng: np.random.Generator | None = None) -> Examples:
     share = (plan.facts.examples or 0) // max(cohort.min_survivors, 1)
     size = max(min(share, MOST), FEWEST, cohort.min_examples_per_site)
     groups: NDArray[Any] | None = None
-    if isinstance(statistic, Grouped):
+    if isinstance(statistic, Grouped | PairedInGroups):
         groups = rng.choice(np.array(statistic.groups), size)
         statistic = statistic.inner
     if isinstance(statistic, OneVsRest | OneVsOne):
