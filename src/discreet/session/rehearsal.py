@@ -23,7 +23,14 @@ from discreet.errors import PlanError
 from discreet.plan.plan import Plan
 from discreet.privacy.ledger import Ledger
 from discreet.session.policy import AllowAll
-from discreet.statistic import Grouped, MultiLabel, OneVsOne, OneVsRest, Paired
+from discreet.statistic import (
+    Grouped,
+    MultiLabel,
+    OneVsOne,
+    OneVsRest,
+    Paired,
+    PairedInGroups,
+)
 from discreet.statistic.timed import causes_of
 
 FEWEST: Final = 200
@@ -58,7 +65,7 @@ def made_up(plan: Plan, rng: np.random.Generator | None = None) -> Examples:
         groups = rng.choice(np.array(statistic.told_apart), size)
     if statistic.time_cuts is not None:
         return _followed_up(plan, groups, size, rng)
-    if isinstance(statistic, Grouped):
+    if isinstance(statistic, Grouped | PairedInGroups):
         statistic = statistic.inner
     if isinstance(statistic, OneVsRest | OneVsOne):
         classes = statistic.classes
