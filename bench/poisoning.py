@@ -103,12 +103,13 @@ def main() -> None:
     parser.add_argument("--reports", type=int, default=200_000)
     parser.add_argument("--mixtures", type=int, default=60)
     parser.add_argument("--epsilons", type=int, nargs="+", default=[1, 2, 5])
+    parser.add_argument("--parts", nargs="+", default=["simulated", "real"])
     given = parser.parse_args()
     print(
         f"{'':16}{'eps':>4}"
         + "".join(f"{n + ': searched, stated, ratio':>42}" for n in NAMES)
     )
-    for part in ("simulated", "real"):
+    for part in given.parts:
         sets = list(populations(part, given.reports))
         for title, scores, labels in sets:
             for epsilon in given.epsilons:
