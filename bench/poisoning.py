@@ -5,7 +5,8 @@
 Of the reports 1% are false. An adversary tries every single symbol, arcs of neighbouring
 symbols, random mixtures, and the best symbols of this search mixed in pairs. The largest move of
 a metric is printed beside the stated amount (``discreet.report.poisoning``), and their ratio.
-The margin was chosen on the simulated populations; the real data sets were not used for it.
+The margin was chosen on the simulated populations; a run on adult and bank led to decoding
+without every symbol; cover-xgb was used for neither.
 """
 
 from __future__ import annotations
@@ -103,12 +104,13 @@ def main() -> None:
     parser.add_argument("--reports", type=int, default=200_000)
     parser.add_argument("--mixtures", type=int, default=60)
     parser.add_argument("--epsilons", type=int, nargs="+", default=[1, 2, 5])
+    parser.add_argument("--parts", nargs="+", default=["simulated", "real"])
     given = parser.parse_args()
     print(
         f"{'':16}{'eps':>4}"
         + "".join(f"{n + ': searched, stated, ratio':>42}" for n in NAMES)
     )
-    for part in ("simulated", "real"):
+    for part in given.parts:
         sets = list(populations(part, given.reports))
         for title, scores, labels in sets:
             for epsilon in given.epsilons:

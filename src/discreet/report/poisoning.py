@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FALSE_SHARE: Final = 0.01
 """Of the reports that a result takes to be false when it says what these could do."""
 _ARC: Final = 4
-MARGIN: Final = 1.25
+MARGIN: Final = 1.6
 """Factor for adversaries that are cleverer than one symbol: none of a search exceeded it."""
 
 
