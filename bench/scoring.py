@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +35,21 @@ BATCH = 2**16
 
 def models(folder: Path) -> dict[str, Path]:
     """Fit and export two models: one that costs next to nothing, and one that does not."""
-    from onnxmltools import convert_lightgbm  # noqa: PLC0415 - of this benchmark
-    from onnxmltools.convert.common.data_types import (  # noqa: PLC0415
-        FloatTensorType,
-    )
-    from skl2onnx import to_onnx  # noqa: PLC0415
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - of this alone
 
-    lightgbm = load("lightgbm", "dev", purpose="the benchmark")
+    skl2onnx, onnxmltools = import_module("skl2onnx"), import_module("onnxmltools")
+    types = import_module("onnxmltools.convert.common.data_types")
+    lightgbm = import_module("lightgbm")
     rng = np.random.default_rng(1)
     x = rng.normal(size=(20_000, WIDE)).astype(np.float32)
     risk = x[:, 0] + x[:, 1] * x[:, 2] + rng.normal(size=len(x))
     y = (risk > 0).astype(int)
-    linear = to_onnx(LogisticRegression().fit(x, y), x[:1], options={"zipmap": False})
+    linear = skl2onnx.to_onnx(
+        LogisticRegression().fit(x, y), x[:1], options={"zipmap": False}
+    )
     trees = lightgbm.LGBMClassifier(n_estimators=200, verbose=-1).fit(x, y)
-    kinds = [("X", FloatTensorType([None, WIDE]))]
-    boosted = convert_lightgbm(trees, initial_types=kinds, zipmap=False)
+    kinds = [("X", types.FloatTensorType([None, WIDE]))]
+    boosted = onnxmltools.convert_lightgbm(trees, initial_types=kinds, zipmap=False)
     paths = {}
     for name, model in (("logistic", linear), ("LightGBM, 200 trees", boosted)):
         paths[name] = folder / f"{name.partition(',')[0]}.onnx"
@@ -100,12 +100,12 @@ def ours(file: discreet.ModelFile, rows: Path) -> float:
 
 def timed(work: Callable[[], float], times: int = 3) -> tuple[float, float]:
     """Return the median seconds and the result."""
-    seconds = []
+    seconds, results = [], []
     for _ in range(times):
         begun = time.perf_counter()
-        result = work()
+        results.append(work())
         seconds.append(time.perf_counter() - begun)
-    return float(np.median(seconds)), result
+    return float(np.median(seconds)), results[-1]
 
 
 def main() -> None:
@@ -157,10 +157,10 @@ def main() -> None:
                 capture_output=True,
                 text=True,
             )
-            site, child = told.stdout.split()
+            own, child = told.stdout.split()
             print(
                 f"{name}: {args.many:,} rows ({size:,.0f} MB) in "
-                f"{time.perf_counter() - begun:.0f} s; resident peak {site} MB at the "
+                f"{time.perf_counter() - begun:.0f} s; resident peak {own} MB at the "
                 f"site, {child} MB in the model's process"
             )
 

@@ -317,13 +317,9 @@ def _matmul(call: _Call) -> State:
         if b.axis == len(b.shape) - (1 if vector else 2) or len(a.shape) == 1:
             raise call.across()
         places.add(rank - len(b.shape) + b.axis)
-    both = isinstance(a, Rows) and isinstance(b, Rows)
     if len(places) != 1 or shape[axis := places.pop()] != call.batch:
         raise call.across()
-    stacked = axis < rank - 2
-    if both and not stacked:
-        raise call.across()
-    if stacked:
+    if axis < rank - 2:
         # A constant with a place for each row would tell rows apart by their place.
         _uniform_in(call, a, b, axis=axis, rank=rank)
     return Rows(shape, axis)
