@@ -146,7 +146,7 @@ class GroupedComparison(Shown, Mapping[str, ModelComparison]):
             self.claim,
             self._values,
             self._summary,
-            verdict=lambda: " ".join(self._lines()),
+            verdict=lambda: "\n".join(self._lines()),
             forest=self.forest,
             named=self.names,
         )

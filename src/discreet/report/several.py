@@ -226,7 +226,7 @@ class MultiEvaluation(Parts):
             self.claim,
             self._values,
             self._summary,
-            verdict=lambda: " ".join(self._lines()),
+            verdict=lambda: "\n".join(self._lines()),
             pooled=self.pooled,
             forest=self.forest if self.pooled is not None else None,
         )
