@@ -113,7 +113,7 @@ def shuffled_epsilon(local: float, reports: int, delta: float) -> float:
         delta: of the central promise.
 
     >>> round(shuffled_epsilon(1.0, 100_000, 1e-8), 3)
-    0.031
+    0.021
     """
     if not (0 < local <= 16 and 0 < delta < 1 and reports >= 1):
         raise PlanError("a shuffled promise needs 0 < epsilon <= 16 and 0 < delta < 1")
