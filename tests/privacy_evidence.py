@@ -60,6 +60,12 @@ from discreet.statistic.adaptive import Refined
 from discreet.statistic.effect_terms import EffectTerms
 from discreet.statistic.protocol import Statistic
 from discreet.statistic.site_sums import SiteSums
+from discreet.statistic.timed import (
+    TimedGroups,
+    TimedHistogram,
+    TimedHorizons,
+    TimedPair,
+)
 from discreet.statistic.weighted import Weighted
 from label_cases import GAUSSIAN, GAUSSIAN_BUDGET, LINEAR, linear_of, random_sites
 from label_cases import loss_of_move as loss_of_sums
@@ -74,6 +80,7 @@ TREE = Hierarchy(Edges.realise(Uniform(4)), 2)
 LOOK = ClassHistogram(Edges.realise(PriorSpread(4, 0.2)))
 CLASSES = ("x", "y", "z")
 HEAVIEST = 3
+FOLLOWED = TimedHistogram(BINS, (0.0, 1.0, 2.0))
 STATISTICS: dict[str, Statistic] = {
     "histogram": ClassHistogram(BINS),
     "groups": Grouped(ClassHistogram(BINS), ("a", "b")),
@@ -85,6 +92,10 @@ STATISTICS: dict[str, Statistic] = {
     "several labels": MultiLabel(BINS, ("x", "y")),
     "tree": TREE,
     "weights": Weighted(ClassHistogram(BINS), HEAVIEST),
+    "follow-up": FOLLOWED,
+    "follow-up in groups": TimedGroups(FOLLOWED, ("a", "b")),
+    "two models on follow-up": TimedPair(FOLLOWED),
+    "scores for two horizons": TimedHorizons(FOLLOWED, (1.0, 2.0)),
 }
 ROUNDING = 1e-9
 FLIP = "one label flipped"
@@ -114,12 +125,14 @@ def kinds(statistic: Statistic) -> list[tuple]:
     """All rows that the statistic can tell apart: scores, label, group."""
     columns = 1
     labels: tuple = (0, 1)
-    grouped = isinstance(statistic, Grouped | PairedInGroups)
+    grouped = isinstance(statistic, Grouped | PairedInGroups | TimedGroups)
     groups = ("a", "b") if grouped else ("",)
     if isinstance(statistic, OneVsRest | OneVsOne):
         columns, labels = len(CLASSES), CLASSES
-    if isinstance(statistic, Paired):
+    if isinstance(statistic, Paired | TimedPair | TimedHorizons):
         columns = 2
+    if statistic.time_cuts is not None:  # a time in each interval, and past the last
+        labels = tuple(itertools.product((0.5, 1.5, 3.0), (0, 1)))
     if isinstance(statistic, MultiLabel):
         columns = len(statistic.labels)
         labels = tuple(itertools.product((0, 1), repeat=columns))
@@ -136,13 +149,22 @@ def counted(statistic: Statistic, unit: Unit, rows, subjects) -> tuple[int, ...]
     multi = isinstance(statistic, OneVsRest | OneVsOne)
     columns = len(statistic.binnings) if isinstance(statistic, Paired) else 1
     columns = len(CLASSES) if multi else columns
+    timed = statistic.time_cuts is not None
+    columns = len(statistic.columns) if timed else columns
     several = isinstance(statistic, MultiLabel)
     columns = len(statistic.labels) if several else columns
     scores = np.array([row[0] for row in rows], dtype=float).reshape(-1, columns)
-    labels = np.array([row[1] for row in rows], dtype=object if multi else np.int64)
+    of_labels = object if multi else np.float64
+    labels = np.array([row[1] for row in rows], dtype=of_labels)
+    labels = labels if multi else labels.astype(np.int64)
+    if timed:
+        times, labels = np.array([row[1] for row in rows]).reshape(-1, 2).T
+        outcome = {"time": times, "event": labels.astype(np.int64)}
+    else:
+        outcome = {"labels": labels.reshape(-1, columns) if several else labels}
     examples = Examples(
         scores if columns > 1 else scores[:, 0],
-        labels.reshape(-1, columns) if several else labels,
+        **outcome,
         groups=np.array([row[2] for row in rows], dtype=object),
         subjects=np.array(subjects, dtype=object),
         classes=CLASSES if multi else None,
@@ -222,7 +244,13 @@ def added(model: PrivacyModel, name: str) -> Row:
     """A plan of one round with additive noise."""
     cohort = model.cohort(SITES)
     statistic = STATISTICS[name]
-    plan = Plan(model, (Round(statistic),), facts=PublicFacts(), cohort=cohort)
+    timed = statistic.time_cuts is not None
+    plan = Plan(
+        *(model, (Round(statistic),)),
+        facts=PublicFacts(),
+        cohort=cohort,
+        horizons=(1.0, 2.0) if timed else (),
+    )
     mechanism = plan.privacy.mechanism_for(plan.resolve(0, []), plan.cohort)
     # One share less than is in the sum: the reader of the result knows its own.
     alone = plan.privacy.carried_by != "secure-sum"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import cache, wraps
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 from discreet.errors import InputError
@@ -174,9 +175,10 @@ def understood(function: F) -> F:
         every = [name for name in own if name in named and name != "self"]
         for name, p in own.items():
             if p.kind is p.VAR_KEYWORD:
-                for listed in get_args(
-                    get_type_hints(function, include_extras=True)[name]
-                ):
+                # Only this one: the others may name types that are not imported.
+                alone = SimpleNamespace(__annotations__={name: p.annotation})
+                spread = get_type_hints(alone, function.__globals__)[name]
+                for listed in get_args(spread):
                     every += get_type_hints(listed)
         return tuple(dict.fromkeys(every))
 

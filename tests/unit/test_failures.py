@@ -100,7 +100,10 @@ NO_PLAN = (
     "west.csv is not UTF-8 text and so not a plan; check the order of the files, or save "
     "it as UTF-8"
 )
-NO_LABELS = "west.csv: column y_true is not UTF-8 text; save the file as UTF-8"
+NO_LABELS = (
+    "west.csv: column y_true is not UTF-8 text: declare the encoding that the file was "
+    "saved in, such as --encoding latin-1"
+)
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
             path,
             score,
             causes=followed.causes,
+            group=group,
             **(asdict(database) if is_address(path) else {}),
         )
         for path in files

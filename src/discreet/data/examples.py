@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BATCH_ROWS", "Batch", "Examples"]
 
+_TELLING: Final = 8
+"""So many rows whose two scores add up to 1 are no chance."""
 MOST_CAUSES: Final = 16
 """Kinds of events: more are no plan for people."""
 
@@ -109,7 +111,7 @@ class Examples:
                 f"scores must be a vector or a matrix, got {matrix.ndim}-d"
             )
         columns = (matrix,) if matrix.ndim == 1 else tuple(np.asfortranarray(matrix).T)
-        if check and classes is None and _is_predict_proba(matrix):
+        if check and classes is None and time is None and _is_predict_proba(matrix):
             raise InputError(
                 "these are both columns of predict_proba, which add up to 1: give the "
                 "positive class alone, predict_proba(X)[:, 1]"
@@ -526,10 +528,15 @@ class Examples:
 
 
 def _is_predict_proba(matrix: NDArray[Any]) -> bool:
-    """Say whether a matrix is scikit-learn's of two classes: rows that add up to 1."""
+    """Say whether a matrix is scikit-learn's of two classes: rows that add up to 1.
+
+    Two models may do so on a few rows by chance.
+    """
     if matrix.ndim != 2 or matrix.shape[1] != 2 or matrix.dtype.kind != "f":
         return False
-    return bool(len(matrix) and np.allclose(matrix.sum(axis=1), 1, rtol=0, atol=1e-5))
+    return len(matrix) >= _TELLING and bool(
+        np.allclose(matrix.sum(axis=1), 1, rtol=0, atol=1e-5)
+    )
 
 
 def _plain_array(values: ArrayLike, what: str) -> NDArray[Any]:

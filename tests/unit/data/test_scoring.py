@@ -533,7 +533,7 @@ def test_many_rows_in_parts_are_scored_once_each(saved):
 
 def test_two_columns_of_predict_proba_are_told_what_to_do(saved):
     _, model, rows = saved("logistic")
-    with pytest.raises(InputError, match=r"give one, predict_proba\(X\)\[:, 1\]"):
+    with pytest.raises(InputError, match=r"predict_proba\(X\)\[:, 1\]"):
         discreet.evaluate([discreet.Examples(model.predict_proba(rows), HELD_OUT_Y)])
 
 

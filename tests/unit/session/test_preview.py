@@ -282,7 +282,7 @@ def test_two_models_and_several_classes_have_an_auc_each():
     scores, labels = sample()
     edges = DECLARED.statistic.edges
     paired = Plan(discreet.DistributedDP(1), (Round(Paired(edges, edges)),))
-    both = np.column_stack([scores, 1 - scores])
+    both = np.column_stack([scores, np.sqrt(1 - scores)])
     found = own_rows(paired, discreet.Examples(both, labels))
     first, second = found.areas
     assert first.value + second.value == pytest.approx(1, abs=1e-4)

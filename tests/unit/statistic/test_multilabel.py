@@ -115,7 +115,7 @@ def test_a_missing_label_leaves_the_row_out_for_that_label_alone():
 def test_a_label_that_is_none_of_two_is_named_by_its_place():
     with pytest.raises(InputError, match="label 2: 1 of 2 labels are missing or other"):
         BOTH.count(examples([(0.1, 0.1, 0, 1), (0.1, 0.1, 0, 7)]))
-    with pytest.raises(InputError, match="1 of 4 scores are NaN"):
+    with pytest.raises(InputError, match="1 of 4 scores are missing"):
         BOTH.count(examples([(0.1, np.nan, 0, 1), (0.1, 0.1, 0, 1)]))
 
 
