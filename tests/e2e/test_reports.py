@@ -135,7 +135,7 @@ def test_no_report_is_lost_or_doubled_when_the_collector_is_killed(
     store, port = tmp_path / "reports.sqlite", free_port()
     reports = sent_by_clients(parameters, 1200)
     left, kills = [reports[k : k + 4] for k in range(0, 1200, 4)], 0
-    answered = threading.Event()
+    answered, sent = threading.Event(), []
 
     def clients():
         with httpx.Client(timeout=5) as client:
@@ -150,6 +150,7 @@ def test_no_report_is_lost_or_doubled_when_the_collector_is_killed(
                         time.sleep(0.05)
                         continue
                     assert done.status_code == 204
+                    sent.append(len(some))
                     break
         answered.set()
 
@@ -158,7 +159,8 @@ def test_no_report_is_lost_or_doubled_when_the_collector_is_killed(
     while not answered.is_set():
         with collector(plan, store, port) as process:
             if kills < 2:
-                time.sleep(0.25)
+                while len(sent) < 100 * (kills + 1):  # of 300 requests
+                    time.sleep(0.001)
                 process.send_signal(signal.SIGKILL)
                 kills += 1
             else:

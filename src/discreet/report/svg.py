@@ -219,7 +219,7 @@ def round_up(value: float) -> float:
     """Return a round number of at least a value between 0 and 1, where an axis may end.
 
     >>> round_up(0.13), round_up(0.61), round_up(0.0042)
-    (0.2, 0.8, 0.005)
+    (0.15, 0.8, 0.005)
     """
     power = 10.0 ** math.floor(math.log10(value))
     steps = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
