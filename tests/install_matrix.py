@@ -3,7 +3,7 @@
     python tests/install_matrix.py [--only 3.13]
 
 Builds the wheel once. Each of Python 3.11, 3.12 and 3.13 that is found gets an environment
-with the newest versions that the wheel admits, others with ``sql``, ``deploy``, ``flower``;
+with the newest versions that the wheel admits, others with ``sql``, ``deploy``, ``score``, ``flower``;
 3.11 also one with the oldest versions that ``pyproject.toml`` admits. In each the program runs
 as a user would run it, and a test of each extra. Prints a table and exits with 1 when a
 cell fails. A Python that is not found is named and left out.
@@ -38,9 +38,10 @@ FACTS = ("--examples", "6000", "--prevalence", "0.5", "--sites", "3")
 EXTRAS = {
     "sql": ("tests/unit/data/test_pushdown.py", "engine_counts_what"),
     "deploy": ("tests/e2e/test_https.py", "reveal_the_sum"),
+    "score": ("tests/unit/data/test_onnx_rules.py", "refused"),
     "flower": ("tests/unit/transport/flower/test_app.py", "privacy or public"),
 }
-"""A test file of each, and which of its tests: counting in engines, a real session."""
+"""A test file of each, and which of its tests: counting in engines, a real session, ..."""
 ROWS = """
 import random
 draw = random.Random(1)
@@ -183,6 +184,7 @@ def main() -> int:
             cell(version, "newest", "", wheel)
             cell(version, "newest", "sql", f"{wheel}[sql]", *TOOLS)
             cell(version, "newest", "deploy", f"{wheel}[deploy]", *TOOLS)
+            cell(version, "newest", "score", f"{wheel}[score]", *TOOLS)
             cell(version, "newest", "flower", f"{wheel}[flower,demo]", *TOOLS)
             if version == PYTHONS[0]:
                 cell(version, "oldest", "", wheel, *oldest())
