@@ -320,8 +320,16 @@ class TimedEvaluation(Shown):
             e.caution for t in self.horizons for e in self.at(t).values() if e.caution
         )
         assumed = () if INDEPENDENT_CENSORING in self.claim.assumes else (CENSORING,)
-        own = (*self._without_risk(), *self._of_one_cause())
+        own = (*self._without_risk(), *self._of_one_cause(), *self._undefined())
         return (*self.table.notes, *own, *cautions, *assumed, *several)
+
+    def _undefined(self) -> Iterator[str]:
+        """Say why measures that are shown are undefined, each reason once."""
+        if self.table.refusal is not None:
+            return  # it is the reason of all, and told by itself
+        shown = (e for rows in self.tables().values() for e in rows.values())
+        for reason in dict.fromkeys(e.unusable for e in shown if math.isnan(e.value)):
+            yield f"a measure is undefined: {reason}"
 
     def _without_risk(self) -> Iterator[str]:
         """Say at which horizons measures of risks are missing, and why."""

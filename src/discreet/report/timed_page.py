@@ -178,7 +178,7 @@ def _headlines(result: TimedEvaluation) -> list[tuple[str, Estimate, str]]:
         ("Concordance", result.concordance, earlier),
     ]
     ratio = result.measure("observed_expected", time)
-    if math.isnan(ratio.value):
+    if not ratio.value > 0:  # undefined, or nobody had the event
         words = (
             f"The share of people with the event by {time:g}, censoring allowed for."
         )

@@ -369,3 +369,23 @@ def test_independent_censoring_is_told_once(own, groups):
     assert str(result).count("independent censoring") == 1
     page = re.sub(r"<script.*?</script>", "", result.exports.html(), flags=re.DOTALL)
     assert page.count("independent censoring") == 1
+
+
+@pytest.mark.parametrize("events", [(0, 0), (0, 1), (0, 2)])
+def test_causes_without_events_are_undefined_with_the_reason(events, tmp_path):
+    rng = np.random.default_rng(6)
+    n = 1500
+    time, event = rng.random(n) * 4, rng.choice(events, n)
+    site = discreet.Examples(rng.random(n), time=time, event=event, causes=2)
+    result = discreet.evaluate([site] * 2, horizons=[3])
+    for cause in (1, 2):
+        part = result.for_cause(cause)
+        absent = cause not in events
+        assert (part.observed_risk(3).value == 0) is absent
+        for measure in (part.auc(3), part.concordance):
+            assert math.isnan(measure.value) is absent
+        part.save(tmp_path / "report.html")
+        part.save(tmp_path / "report.json")
+    assert "Note: a measure is undefined: the pooled data hold no positives." in str(
+        result
+    )
