@@ -39,10 +39,10 @@ from discreet.metrics.timed import FollowUp
 from discreet.metrics.timed_table import TIMED, net_benefit
 from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
-from discreet.plan.bins import bins_for, spread_over
 from discreet.plan.cohort import PublicFacts
+from discreet.plan.followup import FollowUpQuestion
 from discreet.statistic.observed import NoiseDistribution
-from discreet.statistic.timed import TimedCounts
+from discreet.statistic.timed import TimedCounts, TimedHistogram
 
 REPETITIONS: Final = 300
 MEASURES: Final = ("auc", "brier", "concordance", "uno", "observed_risk")
@@ -97,29 +97,29 @@ def tabulate(
     )
 
 
-def cuts_for(horizon: float, intervals: int) -> FloatVector:
-    """Return the cuts that a plan chooses: the horizon, and halfway in the widest gaps."""
-    cuts = [0.0, horizon]
-    while len(cuts) - 1 < intervals:
-        gaps = np.diff(cuts)
-        widest = int(np.argmax(gaps))
-        cuts.insert(widest + 1, cuts[widest] + gaps[widest] / 2)
-    return np.array(cuts)
+def table_for(
+    horizon: float,
+    facts: PublicFacts,
+    *,
+    thresholds: tuple[float, ...] = (),
+    noisy: bool = False,
+    rule: EdgeRule | None = None,
+    intervals: int | None = None,
+) -> tuple[Edges, FloatVector]:
+    """Return the edges and cuts that a plan chooses from public facts.
 
-
-def table_of(n: int, risk: float, *, noisy: bool) -> tuple[EdgeRule, int]:
-    """Return the default score bins and the number of intervals, from public facts.
-
-    The plan's rules (``docs/decisions/time-to-event.md``): without noise ten examples for
-    each pair of a bin and an interval; at epsilon 1 few.
+    Noise is that of epsilon 1. ``rule`` and ``intervals`` are explicit choices.
     """
-    facts = PublicFacts(examples=n, prevalence=risk)
-    if noisy:
-        intervals = max(4, round((n / 100) ** 0.36) - 1)
-        return spread_over(bins_for(facts, intervals**-0.5), facts), intervals
-    pairs = n / 10
-    intervals = max(round(pairs**0.36) - 1, 2)
-    return spread_over(max(int(pairs / (intervals + 1)), 10), facts), intervals
+    table = FollowUpQuestion((horizon,), intervals=intervals).statistic(
+        facts,
+        rule=rule,
+        thresholds=thresholds,
+        groups=None,
+        inverse_scale=1.0 if noisy else None,
+    )
+    if not isinstance(table, TimedHistogram):
+        raise TypeError("one score column has one table")
+    return table.edges, np.array(table.cuts)
 
 
 # -- populations ------------------------------------------------------------------------
@@ -268,9 +268,12 @@ def _cell(
     *,
     noisy: bool,
 ) -> dict[str, float]:
-    rule, intervals = table_of(n, round(values["observed_risk"], 2), noisy=noisy)
-    edges = Edges.realise(rule, thresholds=[population.threshold])
-    cuts = cuts_for(population.horizon, intervals)
+    edges, cuts = table_for(
+        population.horizon,
+        PublicFacts(n, round(values["observed_risk"], 2)),
+        thresholds=(population.threshold,),
+        noisy=noisy,
+    )
     rng = np.random.default_rng([n, int(noisy), len(population.name)])
     noise = LaplaceNoise(1.0) if noisy else None
     held: dict[str, list[bool]] = {name: [] for name in values}
@@ -324,11 +327,10 @@ def _released_and_smooth(
 ) -> dict[str, float]:
     rng, time = np.random.default_rng([7, n]), population.horizon
     rows = population.draw(n, rng).censored_at(rng.exponential(population.heavy, n))
-    rule, intervals = table_of(n, 0.2, noisy=True)
-    edges = Edges.realise(rule, thresholds=[population.threshold])
-    cuts = cuts_for(time, intervals)
-    fine = Edges.realise(Warped(512, 1.5))
-    exact = FollowUp.of(tabulate(rows, fine, cuts_for(time, 64)))
+    facts = PublicFacts(n, 0.2)
+    edges, cuts = table_for(time, facts, thresholds=(population.threshold,), noisy=True)
+    fine = table_for(time, facts, rule=Warped(512, 1.5), intervals=64)
+    exact = FollowUp.of(tabulate(rows, *fine))
     names = ("auc", "concordance")
     truths = {name: TIMED[name].measure(exact, time).value for name in names}
     off: dict[str, list[float]] = {}
@@ -338,7 +340,7 @@ def _released_and_smooth(
         at = table.at(time).observed
         n_b, p_b = at.negatives, at.positives
         area = float(p_b @ (np.cumsum(n_b) - n_b / 2)) / (p_b.sum() * n_b.sum())
-        released = (area, Pairs.of(table, intervals, weighted=False).value)
+        released = (area, Pairs.of(table, cuts.size - 1, weighted=False).value)
         for name, value in zip(names, released, strict=True):
             smooth = TIMED[name].measure(table, time).value
             off.setdefault(f"{name}, released", []).append(value - truths[name])
@@ -385,21 +387,25 @@ def accuracy() -> list[dict[str, Any]]:
         exact = on_rows(rows, horizon, threshold)
         print(f"{name}, {len(rows):,} rows, by {horizon:g}, threshold {threshold:g}")
         print("  rows           ", _values(exact))
-        chosen, least = table_of(
-            len(rows), round(exact["observed_risk"], 2), noisy=False
-        )
+        facts = PublicFacts(len(rows), round(exact["observed_risk"], 2))
         for title, rule, intervals in (
-            ("default", chosen, least),
+            ("default", None, None),
             ("", Warped(64, 1.5), 12),
             ("", Warped(256, 1.5), 24),
         ):
-            edges = Edges.realise(rule, thresholds=[threshold])
-            counts = tabulate(rows, edges, cuts_for(horizon, intervals))
+            edges, cuts = table_for(
+                horizon,
+                facts,
+                thresholds=(threshold,),
+                rule=rule,
+                intervals=intervals,
+            )
+            counts = tabulate(rows, edges, cuts)
             table = FollowUp.of(counts)
             values = {n: TIMED[n].measure(table, horizon).value for n in MEASURES}
             values["net_benefit"] = net_benefit(table, horizon, threshold).value
             off = {n: values[n] - exact[n] for n in exact}
-            size = f"{len(edges)} x {intervals}"
+            size = f"{len(edges)} x {cuts.size - 1}"
             print(f"  {size:>8} {title:<7}", _values(off, signed=True))
             row = {"data": name, "rows": len(rows), "table": size, "title": title}
             found.append(row | {"exact": exact, "off": off})
@@ -423,21 +429,25 @@ def _beside_lifelines() -> list[dict[str, Any]]:
             "observed_risk": theirs["observed_risk"],
             "net_benefit": share * (above - (1 - above) * odds),
         }
-        chosen, least = table_of(
-            len(rows), round(exact["observed_risk"], 2), noisy=False
-        )
+        facts = PublicFacts(len(rows), round(exact["observed_risk"], 2))
         for title, rule, intervals in (
-            ("default", chosen, least),
+            ("default", None, None),
             ("", Warped(64, 1.5), 12),
         ):
-            edges = Edges.realise(rule, thresholds=[threshold])
-            table = FollowUp.of(tabulate(rows, edges, cuts_for(horizon, intervals)))
+            edges, cuts = table_for(
+                horizon,
+                facts,
+                thresholds=(threshold,),
+                rule=rule,
+                intervals=intervals,
+            )
+            table = FollowUp.of(tabulate(rows, edges, cuts))
             values = {
                 n: TIMED[n].measure(table, horizon).value for n in list(exact)[:2]
             }
             values["net_benefit"] = net_benefit(table, horizon, threshold).value
             off = {n: values[n] - exact[n] for n in exact}
-            size = f"{len(edges)} x {intervals}"
+            size = f"{len(edges)} x {cuts.size - 1}"
             print(f"  {name:<6} {len(rows):>4} {size:>8} {title:<7}", _values(exact))
             print(" " * 29, _values(off, signed=True))
             row = {"data": f"{name} (lifelines)", "rows": len(rows), "table": size}
@@ -488,8 +498,12 @@ def _one_split(
     weighted = float(np.average([each["concordance"] for each in local], weights=sizes))
     off["concordance averaged by size"] = weighted - pooled["concordance"]
     for title, noise in (("exact", None), ("epsilon 1", LaplaceNoise(1.0))):
-        rule, k = table_of(len(rows), 0.16, noisy=noise is not None)
-        edges, cuts = Edges.realise(rule, thresholds=[0.2]), cuts_for(horizon, k)
+        edges, cuts = table_for(
+            horizon,
+            PublicFacts(len(rows), 0.16),
+            thresholds=(0.2,),
+            noisy=noise is not None,
+        )
         tables = [tabulate(site, edges, cuts) for site in sites]
         total = replace(
             tables[0],

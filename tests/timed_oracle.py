@@ -48,6 +48,52 @@ def tabulate(
     )
 
 
+def aalen_johansen(
+    time: FloatVector, event: FloatVector, horizon: float, cause: int = 1
+) -> float:
+    """Add up survival times the cause's hazard at every event, by definition."""
+    risk, alive, order = 0.0, 1.0, np.argsort(time)
+    left = time.size
+    for t, d in zip(time[order], event[order], strict=True):
+        if t > horizon:
+            break
+        if d == cause:
+            risk += alive / left
+        if d > 0:
+            alive *= 1 - 1 / left
+        left -= 1
+    return risk
+
+
+def auc_of_cause(
+    score: FloatVector,
+    time: FloatVector,
+    event: FloatVector,
+    horizon: float,
+    cause: int,
+) -> float:
+    """Compare all pairs of a case and a control, weighed by 1/G on the rows.
+
+    Controls are followed past the horizon, or have another cause's event by it.
+    """
+    order = np.argsort(time)
+    left = np.arange(time.size, 0, -1)
+    steps = np.where(event[order] == 0, 1 - 1 / left, 1.0)
+    free = np.append(1.0, np.cumprod(steps))
+
+    def weight(when: FloatVector) -> FloatVector:
+        return 1 / free[np.searchsorted(time[order], when, side="left")]
+
+    seen = (time <= horizon) & (event > 0)
+    weights = np.where(seen, weight(time), 0.0)
+    weights = np.where(time > horizon, weight(np.full_like(time, horizon)), weights)
+    case = seen & (event == cause)
+    other = (weights > 0) & ~case
+    ahead = np.sign(score[case][:, None] - score[other][None]) / 2 + 0.5
+    pairs = weights[case][:, None] * weights[other][None]
+    return float((ahead * pairs).sum() / pairs.sum())
+
+
 def even_edges(score: FloatVector, bins: int, *, kind: str = "probability") -> Edges:
     """Return edges at quantiles of reference scores."""
     inner = np.unique(np.quantile(score, np.arange(1, bins) / bins))

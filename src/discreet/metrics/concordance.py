@@ -303,11 +303,12 @@ def concordance(
         )
     h = len(table.cuts) - 1 if time is None else table.horizon(time)
     pairs = Pairs.of(table, h, weighted=weighted)
-    if not (pairs.after > 0 and pairs.fit.refusal is None):
+    if not pairs.after > 0:
         return Estimate.undefined(
-            pairs.fit.refusal
-            or "no event is followed by anybody who was followed longer"
+            "no event is followed by anybody who was followed longer"
         )
+    if pairs.fit.refusal is not None:
+        return Estimate.undefined(pairs.fit.refusal)
     inside = measure(METRICS["auc"], pairs.fit)
     n, p = pairs.histogram.negatives, pairs.histogram.positives
     ties = float(p @ (np.cumsum(n) - n / 2)) / float(p.sum() * n.sum())

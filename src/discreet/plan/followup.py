@@ -45,8 +45,8 @@ from discreet.statistic.timed import (
 
 ScoreColumns: TypeAlias = Literal["one", "horizons", "models"]
 INDEPENDENT_CENSORING: Final = (
-    "follow-up ends without an event independently of the risk (independent censoring): "
-    "estimates of follow-up rest on it, the privacy does not"
+    "whoever leaves without an event is at the same risk as whoever stays (independent "
+    "censoring): otherwise the measures are biased, and the privacy still holds"
 )
 NOISY_INTERVALS: Final = 4
 """Under noise at least so many, unless there are more horizons."""

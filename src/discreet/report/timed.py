@@ -36,6 +36,7 @@ from discreet.metrics.timed_table import (
     net_benefit_of_all,
     survival_curve,
 )
+from discreet.plan.followup import INDEPENDENT_CENSORING
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import Claim
 from discreet.report.evaluation import Source
@@ -56,11 +57,11 @@ RISK_GROUPS: Final = 3
 _DECISIONS: Final = 20
 """Thresholds of a decision curve, beside the plan's."""
 _OVERALL: Final = ("concordance", "uno")
-CENSORING: Final = (
-    "censoring is taken as independent of the event, given the groups inside which "
-    "risks are estimated; where the sick are lost to follow-up these numbers are wrong"
-)
-WITHIN: Final = "the censoring was estimated within each of the declared groups"
+_OF_A_CAUSE: Final = ("observed_risk", "auc")
+"""What is shown of every cause of an event."""
+CENSORING: Final = f"it is assumed that {INDEPENDENT_CENSORING}"
+"""The note of a result whose claim does not name the assumption."""
+WITHIN: Final = "censoring is estimated within each of the declared groups"
 
 
 class DecisionCurve(NamedTuple):
@@ -146,14 +147,22 @@ class TimedEvaluation(Shown):
         return class_estimate(row, self.table.at(at))
 
     def _no_risk(self, time: float) -> str | None:
-        """Say why scores are no risk by a horizon, if so."""
+        """Say why scores are no risk of this event by a horizon, if so."""
         if self.table.edges.scores.kind == "other":
             return "scores of kind 'other' are not probabilities"
+        if self.table.cause != 0:
+            return "the scores are risks of cause 1"
         if self.predicts is None:
             return "the plan does not say at which horizon the scores are risks"
         if not math.isclose(time, self.predicts):
             return f"the scores are risks by {self.predicts:g}, not by {time:g}"
         return None
+
+    @property
+    def risk_horizon(self) -> float | None:
+        """The horizon whose risk of this event the scores are, where there is one."""
+        known = self.predicts is not None and self._no_risk(self.predicts) is None
+        return self.predicts if known else None
 
     def _measured(self, name: str, time: float) -> Estimate:
         key = (name, time)
@@ -200,6 +209,34 @@ class TimedEvaluation(Shown):
     def median_follow_up(self) -> Estimate:
         """The median time to censoring, by the reverse Kaplan-Meier."""
         return median_follow_up(self.table)
+
+    # -- causes --------------------------------------------------------------
+
+    @property
+    def causes(self) -> range:
+        """The causes of an event, as the data number them: from 1 on."""
+        return range(1, self.table.events.shape[1] + 1)
+
+    def for_cause(self, cause: int) -> Self:
+        """Return all measures of another cause of the event, from the same release.
+
+        Scores are risks of cause 1, so other causes have no Brier score, O:E ratio,
+        calibration or net benefit. The release is verified with the result of cause 1.
+        """
+        if cause not in self.causes:
+            raise InputError(f"causes are numbered from 1 to {self.causes[-1]}")
+        return replace(self, table=replace(self.table, cause=int(cause) - 1))
+
+    def by_cause(self, time: float) -> dict[int, dict[str, Estimate]]:
+        """Return the observed risk and the AUC of every cause at a horizon."""
+        return {
+            cause: {name: part.measure(name, time) for name in _OF_A_CAUSE}
+            for cause, part in self._of_causes.items()
+        }
+
+    @cached_property
+    def _of_causes(self) -> dict[int, TimedEvaluation]:
+        return {cause: self.for_cause(cause) for cause in self.causes}
 
     @property
     def at_risk(self) -> Mapping[float, float]:
@@ -282,7 +319,39 @@ class TimedEvaluation(Shown):
         cautions = dict.fromkeys(
             e.caution for t in self.horizons for e in self.at(t).values() if e.caution
         )
-        return (*self.table.notes, *cautions, CENSORING, *several)
+        assumed = () if INDEPENDENT_CENSORING in self.claim.assumes else (CENSORING,)
+        own = (*self._without_risk(), *self._of_one_cause(), *self._undefined())
+        return (*self.table.notes, *own, *cautions, *assumed, *several)
+
+    def _undefined(self) -> Iterator[str]:
+        """Say why measures that are shown are undefined, each reason once."""
+        if self.table.refusal is not None:
+            return  # it is the reason of all, and told by itself
+        shown = (e for rows in self.tables().values() for e in rows.values())
+        for reason in dict.fromkeys(e.unusable for e in shown if math.isnan(e.value)):
+            yield f"a measure is undefined: {reason}"
+
+    def _without_risk(self) -> Iterator[str]:
+        """Say at which horizons measures of risks are missing, and why."""
+        why = {t: reason for t in self.horizons if (reason := self._no_risk(t))}
+        if why:
+            times = " and ".join(f"{t:g}" for t in why)
+            reason = next(iter(why.values())).partition(", not by")[0]
+            missing = "there is no Brier score, O:E ratio or calibration"
+            alone = not self.source.part and len(why) < len(self.horizons)
+            remedy = "; a score column for each horizon gives them" if alone else ""
+            yield f"by {times} {missing}: {reason}{remedy}"
+
+    def _of_one_cause(self) -> Iterator[str]:
+        """Say which cause is measured, and how the others are."""
+        others = [c for c in self.causes if c != self.table.cause + 1]
+        if others:
+            calls = " and ".join(f"result.for_cause({c})" for c in others)
+            yield (
+                f"tables that name no cause are of cause {self.table.cause + 1}, where an "
+                "event of another cause counts as no event; all measures of another "
+                f"cause: {calls}"
+            )
 
     def rows(self, time: float) -> dict[str, Estimate]:
         """Return the measures that are defined at a horizon by their titles."""
@@ -303,6 +372,21 @@ class TimedEvaluation(Shown):
             if len(self.table.events[0]) == 1 or not math.isnan(e.value)
         }
 
+    def tables(self) -> dict[str, dict[str, Estimate]]:
+        """Return every table that is shown: measures by their titles, by its heading."""
+        last, cut = max(self.horizons), float(self.table.cuts[-1])
+        over = f"events up to {last:g}" if last == cut else "over all times"
+        shown = {f"event by {t:g}": self.rows(t) for t in self.horizons}
+        shown[over] = self.overall()
+        if len(self.causes) > 1:
+            shown["every cause"] = {
+                f"cause {cause}: {TIMED[name].title} by {t:g}": estimate
+                for t in self.horizons
+                for cause, measures in self.by_cause(t).items()
+                for name, estimate in measures.items()
+            }
+        return shown
+
     def count_words(self) -> str:
         """Return how many sites took part, and how many examples they hold."""
         noun = "site" if self.source.expected == 1 else "sites"
@@ -314,29 +398,33 @@ class TimedEvaluation(Shown):
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the tables and the claim; wide: the AUC over time and the groups too."""
-        lines = [metric_table(self.rows(t), f"by {t:g}") for t in self.horizons]
-        lines.append(metric_table(self.overall(), "over all times"))
+        return "\n".join([*self._lines(wide=wide), str(self.claim)])
+
+    def _lines(self, *, wide: bool) -> list[str]:
+        """Return all lines but the claim."""
+        lines = [metric_table(rows, title) for title, rows in self.tables().items()]
         if wide:
             curve = {f"AUC by {t:g}": e for t, e in self.auc_over_time.items()}
             lines.append(metric_table(curve, "over time"))
         shown = [0.0, *self.horizons]
-        risk = (f"{self.at_risk[t]:,.0f} at {t:g}" for t in shown if t in self.at_risk)
-        lines.append(f"at risk: {', '.join(risk)}; {self._followed()}")
+        at_risk = self.at_risk
+        still = (f"{at_risk[t]:,.0f} at time {t:g}" for t in shown if t in at_risk)
+        lines.append(f"Number at risk: {', '.join(still)}; {self._followed()}.")
         if self.table.refusal is not None:
             lines.append(f"Undefined: {self.table.refusal}.")
         lines += [f"Note: {note}." for note in self.notes]
         bins, intervals = len(self.table.edges), len(self.table.cuts) - 1
         size = sum(r.total.size for r in self.source.releases) * 8 / 1024
         lines.append(
-            f"{self.count_words()}, {bins} score bins x {intervals} intervals, "
+            f"{self.count_words()}, {bins} score bins x {intervals} time intervals, "
             f"{size:.1f} KB from each site"
         )
-        return "\n".join([*lines, str(self.claim)])
+        return lines
 
     def _followed(self) -> str:
         median = self.median_follow_up
         if math.isnan(median.value):
-            return f"median follow-up beyond {self.table.cuts[-1]:g}"
+            return f"median follow-up is beyond {self.table.cuts[-1]:g}"
         return f"median follow-up {median}"
 
     def __repr__(self) -> str:
@@ -477,12 +565,32 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         found = weighted_sum(both, [1.0, -1.0], support=reals)
         return replace(found, caution=caution)
 
+    def for_cause(self, cause: int) -> TimedEvaluations:
+        """Return all measures of another cause, as :meth:`TimedEvaluation.for_cause`."""
+        parts = {name: part.for_cause(cause) for name, part in self.items()}
+        return replace(self, parts=parts)
+
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """What a reader should know, and of which part; '' is of all."""
+        every = [part.notes for part in self.values()]
+        shared = [note for note in every[0] if all(note in notes for notes in every)]
+        return (
+            *(("", note) for note in shared),
+            *(
+                (name, note)
+                for name, part in self.items()
+                for note in part.notes
+                if note not in shared
+            ),
+        )
+
     def summary(self) -> dict[str, Estimate]:
         """Return the measures of every part by its name, and what is over all."""
         rows: dict[str, Estimate] = {}
         for name, part in self.parts.items():
             time = part.predicts or max(part.horizons)
-            shown = ("auc", "brier") if part.predicts else ("auc",)
+            shown = ("auc", "brier") if part.risk_horizon else ("auc",)
             for measure in shown:
                 title = f"{TIMED[measure].title} by {time:g}"
                 label = title if self.kind == "horizons" else f"{name}: {title}"
@@ -497,13 +605,19 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
 
     def to_text(self, *, wide: bool = False) -> str:
         """Return the summary and the claim; wide: every part's own tables too."""
-        whole = [f"{name}\n{part.to_text(wide=True)}\n" for name, part in self.items()]
-        lines = [*(whole if wide else ()), metric_table(self.summary())]
+        lines: list[str] = []
+        for name, part in self.items() if wide else ():
+            lines += [name, *part._lines(wide=True), ""]  # noqa: SLF001 - its own parts
+        lines.append(metric_table(self.summary()))
         if self.kind == "groups":
-            every = self.together()
-            lines.append(f"all groups, {WITHIN}")
-            lines += [metric_table(every.rows(t), f"by {t:g}") for t in every.horizons]
-        lines.append(f"Note: {CENSORING}.")
+            lines.append(f"All groups together; {WITHIN}:")
+            tables = self.together().tables()
+            lines += [metric_table(rows, title) for title, rows in tables.items()]
+        for name, note in self.notes if not wide else ():
+            if not name or self.kind != "horizons":
+                lines.append(f"{name}: note: {note}." if name else f"Note: {note}.")
+        counted = self.together() if self.kind == "groups" else self.first
+        lines.append(counted.count_words())
         return "\n".join([*lines, str(self.claim)])
 
     def __repr__(self) -> str:

@@ -59,7 +59,7 @@ class TimedExports:
     ) -> dict[str, Any] | None:
         """Return the record with its marks; None where this is not all of a release."""
         first = self.first
-        if self.whole is None and first.source.part:
+        if (self.whole is None and first.source.part) or first.table.cause != 0:
             return None
         names: tuple[str, ...] = ()
         if self.whole is not None and self.whole.kind == "models":
@@ -189,6 +189,7 @@ def document(result: TimedEvaluation, *, curves: bool = True) -> dict[str, Any]:
             {
                 "horizon": time,
                 "measures": {n: _plain(e) for n, e in result.at(time).items()},
+                **_causes(result, time),
             }
             for time in result.horizons
         ],
@@ -200,6 +201,8 @@ def document(result: TimedEvaluation, *, curves: bool = True) -> dict[str, Any]:
         "notes": list(result.notes),
         "claim": result.claim.to_dict(),
     }
+    if len(result.causes) > 1:
+        values["cause"] = follow_up.cause + 1
     if result.plan is not None:
         values["plan_digest"] = result.plan.digest().hex()
     if not curves or follow_up.refusal is not None:
@@ -212,6 +215,18 @@ def document(result: TimedEvaluation, *, curves: bool = True) -> dict[str, Any]:
         "survival": list(_survival(result)),
         "calibration": list(_calibration(result)),
         "decision": list(_decision(result)),
+    }
+
+
+def _causes(result: TimedEvaluation, time: float) -> dict[str, Any]:
+    """Return what is known of every cause at a horizon, where there are several."""
+    if len(result.causes) == 1:
+        return {}
+    return {
+        "causes": [
+            {"cause": cause, "measures": {n: _plain(e) for n, e in measures.items()}}
+            for cause, measures in result.by_cause(time).items()
+        ]
     }
 
 
@@ -261,26 +276,26 @@ def _survival(part: TimedEvaluation) -> Iterator[dict[str, Any]]:
 
 
 def _calibration(part: TimedEvaluation) -> Iterator[dict[str, Any]]:
-    if part.predicts is None or part.table.edges.scores.kind == "other":
+    if (time := part.risk_horizon) is None:
         return
-    curve = part.calibration(part.predicts)
+    curve = part.calibration(time)
     low, high = curve.band
     columns = (curve.predicted, curve.risk, low, high, curve.examples)
     for row in zip(*(c.tolist() for c in columns), strict=True):
         names = ("predicted", "observed", "low", "high", "examples")
-        yield {"horizon": part.predicts, **dict(zip(names, row, strict=True))}
+        yield {"horizon": time, **dict(zip(names, row, strict=True))}
 
 
 def _decision(part: TimedEvaluation) -> Iterator[dict[str, Any]]:
-    if part.predicts is None or part.table.edges.scores.kind == "other":
+    if (time := part.risk_horizon) is None:
         return
-    curve = part.net_benefit(part.predicts)
+    curve = part.net_benefit(time)
     for threshold, model, everybody in zip(
         curve.thresholds.tolist(), curve.model, curve.everybody, strict=True
     ):
         point = _point(model)
         yield {
-            "horizon": part.predicts,
+            "horizon": time,
             "threshold": threshold,
             "net_benefit": point["value"],
             "low": point["low"],

@@ -101,7 +101,9 @@ def render(
             for name, part in result.parts.items()
             for table in _tables(part, name)
         ],
-        notes=[(n, note) for n, p in result.parts.items() for note in p.notes],
+        notes=[("", note) for note in first.notes]
+        if result.whole is None
+        else result.whole.notes,
         refusals=[
             (n, p.table.refusal) for n, p in result.parts.items() if p.table.refusal
         ],
@@ -176,7 +178,7 @@ def _headlines(result: TimedEvaluation) -> list[tuple[str, Estimate, str]]:
         ("Concordance", result.concordance, earlier),
     ]
     ratio = result.measure("observed_expected", time)
-    if math.isnan(ratio.value):
+    if not ratio.value > 0:  # undefined, or nobody had the event
         words = (
             f"The share of people with the event by {time:g}, censoring allowed for."
         )
@@ -261,8 +263,8 @@ def _figures(result: TimedEvaluation, time: float, name: str) -> list[dict[str, 
 
 def _tables(part: TimedEvaluation, name: str) -> list[dict[str, Any]]:
     before = f"{name}, " if name else ""
-    tables = [_estimate_table(part.rows(t), f"{before}by {t:g}") for t in part.horizons]
-    return [*tables, _estimate_table(part.overall(), f"{before}over all times")]
+    tables = part.tables().items()
+    return [_estimate_table(rows, f"{before}{title}") for title, rows in tables]
 
 
 def _estimate_table(rows: Mapping[str, Estimate], name: str = "") -> dict[str, Any]:

@@ -350,9 +350,13 @@ def checked_groups(
 ) -> Sequence[str] | None:
     """Say when groups are there and nobody asks for them; an empty list is no wish."""
     if groups is None and any(site.grouped for site in sites):
+        first = sites[0]
+        remedy = "name them with groups=[...], or give"
+        if first.timed and first.columns > 1:
+            remedy = "with time to event they need one score column; give"
         warnings.warn(
-            "the sites' groups are not used: name them with groups=[...], or give "
-            "groups=[] to evaluate all examples together",
+            f"the sites' groups are not used: {remedy} groups=[] to evaluate all "
+            "examples together",
             IgnoredWarning,
             stacklevel=4,
         )

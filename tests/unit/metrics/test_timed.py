@@ -35,7 +35,7 @@ from discreet.metrics.timed_table import (
     survival_curve,
 )
 from discreet.noise.laplace import LaplaceNoise
-from timed_oracle import even_edges, tabulate
+from timed_oracle import aalen_johansen, even_edges, tabulate
 
 HORIZON = 1.0
 
@@ -373,21 +373,6 @@ def competing(n: int = 3000, seed: int = 2):
     time = np.minimum(np.minimum(first, second), when)
     event = np.select([time == first, time == second], [1.0, 2.0], 0.0)
     return 1 / (1 + np.exp(-z)), time, event
-
-
-def aalen_johansen(time, event, horizon):
-    """Add up survival times the cause's hazard at every event, by definition."""
-    risk, alive, order = 0.0, 1.0, np.argsort(time)
-    left = time.size
-    for t, d in zip(time[order], event[order], strict=True):
-        if t > horizon:
-            break
-        if d == 1:
-            risk += alive / left
-        if d > 0:
-            alive *= 1 - 1 / left
-        left -= 1
-    return risk
 
 
 def test_the_risk_of_one_of_several_causes_is_aalen_johansens():

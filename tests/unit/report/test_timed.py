@@ -14,8 +14,9 @@ from html import escape
 import numpy as np
 import pytest
 
-from discreet.data.edges import Edges, Warped
-from discreet.errors import InputError
+import discreet
+from discreet.data.edges import Edges, Uniform, Warped
+from discreet.errors import IgnoredWarning, InputError
 from discreet.metrics.timed_table import TIMED
 from discreet.noise.laplace import LaplaceNoise
 from discreet.privacy.claim import Claim, Trust
@@ -23,7 +24,7 @@ from discreet.privacy.loss import Unbounded
 from discreet.report.evaluation import Source
 from discreet.report.record import Made
 from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
-from timed_oracle import tabulate
+from timed_oracle import aalen_johansen, auc_of_cause, tabulate
 
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
 CUTS = np.array([0.0, 90.0, 180.0, 365.0, 540.0, 730.0])
@@ -89,12 +90,12 @@ def test_the_text_has_every_table_the_assumption_and_the_claim(result):
     for word in (
         "by 365",
         "by 730",
-        "over all times",
+        "events up to 730",
         "Harrell",
-        "at risk: 1,500 at 0",
+        "Number at risk: 1,500 at time 0",
     ):
         assert word in text
-    assert "censoring is taken as independent" in text
+    assert text.count("independent censoring") == 1
     assert text.endswith(str(CLAIM))
     assert "AUC by 90" in result.to_text(wide=True)
     assert repr(result).startswith("TimedEvaluation(AUC by 730")
@@ -252,3 +253,139 @@ def test_two_models_have_a_difference_whose_error_is_the_most_it_can_be():
     assert "the most" in (found.caution or "")
     with pytest.raises(InputError, match="only groups"):
         result.together()
+
+
+# -- causes, groups and assumptions of real runs ------------------------------------------
+
+
+def competing(n: int = 2400):
+    """Return rows whose score predicts cause 1 well and cause 2 a little."""
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=n)
+    first = rng.exponential(size=n) / (0.3 * np.exp(0.9 * z))
+    second = rng.exponential(size=n) / (0.25 * np.exp(0.3 * z))
+    when = rng.exponential(2.5, size=n)
+    time = np.minimum(np.minimum(first, second), when)
+    event = np.select([time == first, time == second], [1, 2], 0)
+    return 1 / (1 + np.exp(-z)), time, event
+
+
+@pytest.fixture(scope="module")
+def two_causes():
+    score, time, event = competing()
+    sites = [
+        discreet.Examples(score[i::3], time=time[i::3], event=event[i::3], causes=2)
+        for i in range(3)
+    ]
+    with pytest.warns(discreet.DisclosureWarning):  # a fine table, near to the rows
+        return discreet.evaluate(
+            sites, horizons=[0.5, 1.5], edges=Uniform(200), intervals=40
+        )
+
+
+@pytest.mark.parametrize("cause", [1, 2])
+@pytest.mark.parametrize("horizon", [0.5, 1.5])
+def test_every_cause_has_its_risk_and_area(two_causes, cause, horizon):
+    score, time, event = competing()
+    of_it = two_causes.by_cause(horizon)[cause]
+    risk = aalen_johansen(time, event, horizon, cause)
+    assert of_it["observed_risk"].value == pytest.approx(risk, abs=5e-4)
+    area = auc_of_cause(score, time, event, horizon, cause)
+    assert of_it["auc"].value == pytest.approx(area, abs=3e-3)
+    whole = two_causes.for_cause(cause)
+    assert whole.auc(horizon).value == of_it["auc"].value
+    assert whole.observed_risk(horizon).value == of_it["observed_risk"].value
+
+
+def test_every_cause_is_in_the_text_and_in_json(two_causes):
+    text, values = str(two_causes), json.loads(two_causes.to_json())
+    for cause in (1, 2):
+        shown = two_causes.by_cause(1.5)[cause]
+        for title, name in (("observed risk", "observed_risk"), ("AUC", "auc")):
+            line = rf"cause {cause}: {title} by 1.5 +{shown[name].value:.4f} "
+            assert re.search(line, text)
+            plain = values["horizons"][1]["causes"][cause - 1]
+            assert plain["cause"] == cause
+            assert plain["measures"][name]["value"] == shown[name].value
+    assert "all measures of another cause: result.for_cause(2)" in text
+    assert values["cause"] == 1
+    assert "cause 2: AUC by 0.5" in two_causes.exports.html(Made("2026-01-01"))
+
+
+def test_scores_are_no_risks_of_another_cause_and_only_the_first_is_verified(
+    two_causes, tmp_path
+):
+    second = two_causes.for_cause(2)
+    assert "risks of cause 1" in (second.brier(1.5).unusable or "")
+    assert "Brier score  " not in str(second)
+    assert "result.for_cause(1)" in str(second)
+    values = json.loads(second.to_json())
+    assert (values["cause"], values["release"]) == (2, None)
+    assert values["calibration"] == values["decision"] == []
+    assert "cause 2" in second.exports.html(Made("2026-01-01"))
+    assert second._repr_html_()
+    second.exports.write(tmp_path)
+    assert "unverifiable" in values
+    with pytest.raises(InputError, match="from 1 to 2"):
+        two_causes.for_cause(3)
+
+
+def test_groups_have_every_cause_too():
+    tables = {name: counted(seed, causes=2) for seed, name in enumerate("ab")}
+    result = timed_result(tables, CLAIM, Source(3, 3), [365])
+    assert "cause 2: observed risk by 365" in str(result)
+    second = result.for_cause(2)
+    assert "Brier score by" not in str(second)
+    assert second["a"].table.cause == second.together().table.cause == 1
+
+
+def one_site(shape=1500):
+    rng = np.random.default_rng(5)
+    return discreet.Examples(
+        rng.random(shape),
+        time=rng.random(1500) * 4,
+        event=rng.integers(0, 2, 1500),
+        groups=rng.choice(["f", "m"], 1500),
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "remedy"),
+    [(1500, r"name them with groups=\[\.\.\.\]"), ((1500, 2), "need one score column")],
+)
+def test_groups_that_nobody_asks_for_are_told_to_be_unused(shape, remedy):
+    with pytest.warns(IgnoredWarning, match=f"groups are not used: .*{remedy}"):
+        discreet.evaluate([one_site(shape=shape)] * 2, horizons=[1, 3])
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("groups", [[], ["f", "m"]])
+def test_independent_censoring_is_told_once(own, groups):
+    """By the claim, or by a note where the claim of one's own data assumes nothing."""
+    site = one_site()
+    result = discreet.evaluate(
+        site if own else [site] * 2, horizons=[1, 3], groups=groups
+    )
+    assert str(result).count("independent censoring") == 1
+    page = re.sub(r"<script.*?</script>", "", result.exports.html(), flags=re.DOTALL)
+    assert page.count("independent censoring") == 1
+
+
+@pytest.mark.parametrize("events", [(0, 0), (0, 1), (0, 2)])
+def test_causes_without_events_are_undefined_with_the_reason(events, tmp_path):
+    rng = np.random.default_rng(6)
+    n = 1500
+    time, event = rng.random(n) * 4, rng.choice(events, n)
+    site = discreet.Examples(rng.random(n), time=time, event=event, causes=2)
+    result = discreet.evaluate([site] * 2, horizons=[3])
+    for cause in (1, 2):
+        part = result.for_cause(cause)
+        absent = cause not in events
+        assert (part.observed_risk(3).value == 0) is absent
+        for measure in (part.auc(3), part.concordance):
+            assert math.isnan(measure.value) is absent
+        part.save(tmp_path / "report.html")
+        part.save(tmp_path / "report.json")
+    assert "Note: a measure is undefined: the pooled data hold no positives." in str(
+        result
+    )
