@@ -42,6 +42,10 @@ FILES = {
     "tabs.csv": (PLAIN.replace(",", "\t"), {}),
     "tabs.tsv": (PLAIN.replace(",", "\t"), {}),
     "bars.csv": (PLAIN.replace(",", "|"), {}),
+    "more.csv": (
+        _semicolons(PLAIN).replace("\n", ";x\n").replace("x", "a, b, c, d", 1) + ";x",
+        {},
+    ),
     "sep.csv": ("sep=;\n" + _semicolons(PLAIN), {}),
     "blank.csv": ("\n\n" + PLAIN, {}),
     "mac.csv": (PLAIN.replace("\n", "\r"), {}),
