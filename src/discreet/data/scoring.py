@@ -42,6 +42,7 @@ from discreet.data.model_process import (
 )
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.errors import InputError, PlanError
+from discreet.vocabulary import understood
 
 MOST_BYTES: Final = 2**29
 """Of a model file."""
@@ -127,6 +128,7 @@ class ModelFile:
         InputError: the file is refused, in one sentence.
     """
 
+    @understood
     def __init__(  # noqa: PLR0913 - one keyword a choice
         self,
         path: str | Path,
