@@ -4,6 +4,8 @@ A sentence says what is wrong and what to do, in the words of the entry point th
 used. ``docs/wrong-uses.md`` has the sentences and the commands.
 """
 
+import copy
+import inspect
 import json
 import re
 import subprocess
@@ -305,6 +307,16 @@ def test_a_sentence_names_no_option_that_its_command_lacks(command, commands):
     planning = {"--max-weight", "--help"}  # of the plan that has to be made
     advised = set(re.findall(r"--[a-z-]*[a-z]", commands[command][1])) - {*rest}
     assert advised <= known | planning
+
+
+@pytest.mark.parametrize("name", ["CentralDP", "DistributedDP", "LabelDP", "LocalDP"])
+def test_a_privacy_model_needs_its_epsilon_and_can_be_copied(name):
+    model = getattr(discreet, name)
+    with pytest.raises(discreet.InputError, match=rf"^{name} needs epsilon=, for"):
+        model()
+    assert next(iter(inspect.signature(model).parameters)) == "epsilon"
+    made = model(epsilon=1)
+    assert copy.deepcopy(made) == copy.copy(made) == made
 
 
 @pytest.mark.usefixtures("small_is_fine")
