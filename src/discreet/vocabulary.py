@@ -168,6 +168,9 @@ def understood(function: F) -> F:
         for name, p in own.items()
         if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     )
+    required = [
+        n for n in own if n in named and own[n].default is inspect.Parameter.empty
+    ]
 
     @cache
     def keywords() -> tuple[str, ...]:
@@ -192,6 +195,10 @@ def understood(function: F) -> F:
             )
         if not given.keys() <= named:
             given = _renamed(verb, given, keywords())
+        by_position = positional[: len(args)]
+        lacking = [n for n in required if n not in given and n not in by_position]
+        if lacking:
+            raise InputError(f"{verb} needs {' and '.join(f'{n}=' for n in lacking)}")
         return function(*args, **given)
 
     return called  # type: ignore[return-value]

@@ -4,6 +4,8 @@ A sentence says what is wrong and what to do, in the words of the entry point th
 used. ``docs/wrong-uses.md`` has the sentences and the commands.
 """
 
+import copy
+import inspect
 import json
 import re
 import subprocess
@@ -21,6 +23,7 @@ import discreet
 from discreet.cli.main import _load
 from discreet.errors import DisclosureWarning, DiscreetError, IgnoredWarning
 from discreet.plan.file import dumps
+from unit.data import onnx_files
 
 pytestmark = pytest.mark.long
 
@@ -139,7 +142,11 @@ PYTHON = {
     "pandas' word for the delimiter": lambda: discreet.read("n.csv", sep=";"),
     "scikit-learn's word for the positive label": lambda: _read(pos_label="yes"),
     "eps for epsilon": lambda: discreet.DistributedDP(eps=1),
-    "a model without its epsilon": lambda: discreet.DistributedDP(delta=1e-6),
+    "a model without its epsilon": discreet.DistributedDP,
+    "no sites at all": discreet.evaluate,
+    "facts without a privacy model": lambda: discreet.recommend(
+        discreet.PublicFacts(3000, 0.3)
+    ),
     "two words for one keyword": lambda: _read(label="died", y_true="died"),
     "two sites without a list": lambda: discreet.evaluate(SITE, SITE),
     "both columns of predict_proba": lambda: discreet.Examples(
@@ -172,6 +179,14 @@ PYTHON = {
     "a misspelled plot": lambda: _result().plot("calibraton"),
     "a misspelled effect of sites": lambda: _evaluate(heterogeneity=["aucc"]),
     "a misspelled column": lambda: _read(score="y_scor"),
+    "a model that is a pickle": lambda: _read(model="model.pkl"),
+    "a model file that is not there": lambda: _read(model="nowhere.onnx"),
+    "a model beside a column of scores": lambda: _read(
+        model="model.onnx", score="y_score"
+    ),
+    "a model that cannot predict": lambda: _read(model=3),
+    "a model without its file": discreet.ModelFile,
+    "a misspelled keyword of ModelFile": lambda: discreet.ModelFile("m.onnx", input=[]),
 }
 PAGE = (Path(__file__).parents[2] / "docs" / "wrong-uses.md").read_text("utf-8")
 SENTENCES = dict(re.findall(r"^\| ([^`|]+) \| ([^|]+) \|$", PAGE, re.MULTILINE)[1:])
@@ -203,6 +218,9 @@ def _as_hospitals_have_them(folder):
         "parquet.csv": b"PAR1" + bytes(60),
         "old.xls": b"\xd0\xcf\x11\xe0",
         "spss.sav": b"$FL2",
+        "model.onnx": onnx_files.MLP,
+        "damaged.onnx": onnx_files.MLP[:100],
+        "means.onnx": onnx_files.HOSTILE["ReduceMean"],
         "broken.xlsx": b"PK\x03\x04" + bytes(60),
     }
     for name, content in files.items():
@@ -289,6 +307,16 @@ def test_a_sentence_names_no_option_that_its_command_lacks(command, commands):
     planning = {"--max-weight", "--help"}  # of the plan that has to be made
     advised = set(re.findall(r"--[a-z-]*[a-z]", commands[command][1])) - {*rest}
     assert advised <= known | planning
+
+
+@pytest.mark.parametrize("name", ["CentralDP", "DistributedDP", "LabelDP", "LocalDP"])
+def test_a_privacy_model_needs_its_epsilon_and_can_be_copied(name):
+    model = getattr(discreet, name)
+    with pytest.raises(discreet.InputError, match=rf"^{name} needs epsilon=, for"):
+        model()
+    assert next(iter(inspect.signature(model).parameters)) == "epsilon"
+    made = model(epsilon=1)
+    assert copy.deepcopy(made) == copy.copy(made) == made
 
 
 @pytest.mark.usefixtures("small_is_fine")

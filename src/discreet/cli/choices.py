@@ -84,7 +84,16 @@ class ScoreOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoredRows(ScoreOptions, FileFormat):
+class FeatureRows(ScoreOptions, FileFormat):
+    """How a file of features is written, and what the model's scores are."""
+
+    def declared_scores(self) -> ScoreOptions:
+        """Return what was said of the scores alone."""
+        return ScoreOptions(kind=self.kind, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredRows(FeatureRows):
     """In which columns labels and subjects are, and what the scores are."""
 
     label: LabelColumn = "y_true"

@@ -68,9 +68,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - one option a choice
         raise InputError(
             "--group names the column and --in-group each group in it: give both"
         )
-    file = scored.open(
-        choices.ScoreOptions(kind=rows.kind, low=rows.low, high=rows.high)
-    )
+    file = scored.open(rows.declared_scores())
     columns: dict[str, Any] = {
         "group": group,
         "weight": weight,

@@ -68,12 +68,14 @@ def preview(
         json: Write the preview to this JSON file too.
     """
     agreed = files.read_plan(plan)
-    examples = rows.read(agreed)
     if keys is not None:
         policy, ledger = policy or keys / POLICY, ledger or keys / LEDGER
     rules = None if policy is None else policyfile.load(policy)
     if ledger is not None and rules is None:
         raise InputError("--ledger needs --policy, which names the population")
+    if rules is not None and agreed.model.scoring is not None:
+        rules.check(agreed)  # before a model file is run
+    examples = rows.read(agreed)
     ledger_file = (
         nullcontext()
         if ledger is None or rules is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +17,13 @@ from rich.progress import Progress
 
 from discreet.cli import choices
 from discreet.data.arrow_columns import Names, plain_columns, taken
-from discreet.data.batches import RawBatch
+from discreet.data.batches import RawBatch, RowSource
 from discreet.data.csv_file import CsvFile
-from discreet.data.file_format import PLAIN
+from discreet.data.file_format import FileFormat
 from discreet.data.model_process import REQUEST_ROWS
 from discreet.data.scoring import ModelFile
+from discreet.data.sources import ParquetFile, file_source
+from discreet.data.workbook import Workbook, beside
 from discreet.errors import InputError
 
 
@@ -28,9 +31,11 @@ def score(
     model: Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)],
     features: Annotated[
         Path,
-        typer.Argument(help="A Parquet or CSV file of features.", show_default=False),
+        typer.Argument(
+            help="A file of features: .parquet, .csv, .tsv, .xlsx.", show_default=False
+        ),
     ],
-    scores: choices.ScoreOptions,
+    scores: choices.FeatureRows,
     out: Annotated[
         Path,
         typer.Option(
@@ -57,18 +62,21 @@ def score(
     asked = choices.ModelOptions(
         model=model, inputs=inputs, model_output=model_output, model_column=model_column
     )
-    opened = asked.open(scores)
+    opened = asked.open(scores.declared_scores())
     if opened is None:
         raise InputError("give a model file")
     if out.exists():
         raise InputError(f"{out} is there already: name another file")
+    if scores.percent:
+        raise InputError("the model makes the scores: leave out percent=")
     names = Names(
-        opened.inputs, opened.inputs[0], title=features.name, texts=opened.texts
+        opened.inputs,
+        opened.inputs[0],
+        title=features.name,
+        format=FileFormat(**scores.keywords()),
+        texts=opened.texts,
     )
-    in_parquet = features.suffix.lower() in (".parquet", ".pq")
-    total, batches = (
-        _parquet(features, opened, names) if in_parquet else _csv(features, names)
-    )
+    total, batches = _rows(file_source(features, names), opened)
     screen, rows, missing = Console(stderr=True), 0, 0
     with (
         Progress(console=screen, disable=not screen.is_terminal) as progress,
@@ -111,42 +119,46 @@ def _beside(
     return pa.RecordBatch.from_arrays(arrays, names=[*kept, *titles])
 
 
-def _parquet(
-    path: Path, model: ModelFile, names: Names
-) -> tuple[int, Iterator[tuple[pa.RecordBatch, RawBatch]]]:
-    try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError):
-        raise names.problem("this is not a readable Parquet file") from None
-    schema = file.schema_arrow
-    names.check(schema.names)
-    model.check(dict(zip(schema.names, schema.types, strict=True)), names)
-
-    def batches() -> Iterator[tuple[pa.RecordBatch, RawBatch]]:
-        for batch in file.iter_batches(REQUEST_ROWS):
-            (raw,) = plain_columns([batch], names)
-            yield batch, raw
-
-    return file.metadata.num_rows, batches()
+_Scorable: TypeAlias = Iterator[tuple[pa.RecordBatch, RawBatch]]
 
 
-def _csv(
-    path: Path, names: Names
-) -> tuple[None, Iterator[tuple[pa.RecordBatch, RawBatch]]]:
-    if not path.is_file() or ".csv" not in [s.lower() for s in path.suffixes]:
-        raise names.problem("features are in a .parquet, .pq, .csv or .csv.gz file")
-    header = CsvFile(path, names).header()
-    names.check(header)
-    more = tuple(name for name in header if name not in names.scores)
-    file = CsvFile(path, names, more)
+def _rows(source: RowSource, model: ModelFile) -> tuple[int | None, _Scorable]:
+    """Return how many rows there are, if that is known, and a few at a time."""
+    match source:
+        case ParquetFile(names=names, path=path):
+            model.check(source.types(), names)
+            file = pq.ParquetFile(path)
+            return file.metadata.num_rows, _parquet(file, names)
+        case CsvFile(names=names):
+            more = tuple(n for n in source.header() if n not in names.scores)
+            return None, _text(replace(source, more=more), names)
+        case Workbook(names=names):
+            return None, _sheet(source)
+        case _:
+            raise InputError(
+                "features are in one file: .parquet, .csv, .tsv or .xlsx; give each file "
+                "of a folder by itself"
+            )
 
-    def batches() -> Iterator[tuple[pa.RecordBatch, RawBatch]]:
-        for whole in file.batches():
-            for start in range(0, whole.num_rows, REQUEST_ROWS):
-                batch = whole.slice(start, REQUEST_ROWS)
-                yield _as_text(batch), taken(batch, names, PLAIN.texts)
 
-    return None, batches()
+def _parquet(file: pq.ParquetFile, names: Names) -> _Scorable:
+    for batch in file.iter_batches(REQUEST_ROWS):
+        (raw,) = plain_columns([batch], names)
+        yield batch, raw
+
+
+def _text(file: CsvFile, names: Names) -> _Scorable:
+    for whole in file.batches():
+        for start in range(0, whole.num_rows, REQUEST_ROWS):
+            batch = whole.slice(start, REQUEST_ROWS)
+            yield _as_text(batch), taken(batch, names, names.format.texts)
+
+
+def _sheet(book: Workbook) -> _Scorable:
+    for columns in book.columns(book.header()):
+        raw = book.taken(columns)
+        texts = {n: pa.array(beside(c), pa.string()) for n, c in columns.items()}
+        yield pa.RecordBatch.from_pydict(texts), raw
 
 
 def _as_text(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from discreet.data.batches import RawBatch
 from discreet.data.cells import canonical
-from discreet.data.file_format import PLAIN, FileFormat
+from discreet.data.file_format import PLAIN, FileFormat, features
 from discreet.errors import InputError
 from discreet.vocabulary import did_you_mean
 
@@ -74,6 +74,11 @@ class Names:
         texts = self.texts or ()
         scores = (name for name in self.scores if name not in texts)
         return [*scores, *(name for name in rest if name is not None)]
+
+    @property
+    def measured(self) -> str:
+        """What messages call the columns in ``scores``."""
+        return "scores" if self.texts is None else "features"
 
     def problem(self, sentence: str) -> InputError:
         """Return an error that says where it happened."""
@@ -141,9 +146,21 @@ def taken(batch: pa.RecordBatch, names: Names, numbers: Convert) -> RawBatch:
             return None
         return rule(batch.column(batch.schema.get_field_index(name)), **more)
 
-    texts = names.texts or ()
+    def score(name: str) -> Any:
+        if names.texts is None:
+            return column(name, numbers)
+        return column(name, _as_written if name in names.texts else feature)
+
+    def feature(cells: pa.Array) -> NDArray[Any]:
+        values = numbers(cells)
+        if not is_text(cells.type) or values.dtype.kind != "f":
+            return values
+        if int(np.isnan(values).sum()) == cells.null_count:
+            return values
+        return features(values, cells.to_pylist())
+
     return RawBatch(
-        tuple(column(n, _as_written if n in texts else numbers) for n in names.scores),
+        tuple(map(score, names.scores)),
         column(names.label, _words),
         column(names.group, _words),
         column(names.subject, _words),

@@ -103,7 +103,7 @@ class CsvFile(RowSource):
 
     def damage(self) -> str | None:
         """Say which column is other text, how many lines are no rows, or scores no numbers."""
-        odd = OddCells(self.format, self.options)
+        odd = OddCells(self.format, self.options, self.names.measured)
         for batch in self.batches():
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
                 try:
@@ -113,7 +113,7 @@ class CsvFile(RowSource):
                         f"column {name} is not UTF-8 text: declare the encoding that the "
                         "file was saved in, such as encoding='latin-1'"
                     )
-                if name in self.names.scores:
+                if name in self.names.scores and name not in (self.names.texts or ()):
                     lost = np.isnan(self.format.texts(column))
                     odd.cells += int(np.count_nonzero(~lost))
                     odd.add(column.filter(pa.array(lost)).to_pylist())

@@ -13,9 +13,10 @@ import codecs
 import csv
 import gzip
 import math
+import numbers
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
 from pathlib import Path
@@ -61,6 +62,9 @@ _CHUNK: Final = 2**20
 _LONGEST_HEADER: Final = 2**21
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _SEP: Final = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_MISSING: Final = frozenset({"", "nan", "na", "n/a", "null", "#n/a"})
+"""How people write that a cell is missing."""
+_UNREAD: Final = "not a number"
 _COMMA_CELL: Final = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _POINT_CELL: Final = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 _GROUPED_CELL: Final = re.compile(
@@ -401,6 +405,41 @@ def _first_lines(path: Path, encoding: str) -> Iterator[bytes]:
         file.close()
 
 
+# -- numbers that a model takes ----------------------------------------------
+
+
+def features(values: FloatVector, cells: Sequence[object]) -> NDArray[Any]:
+    """Return a model's numbers, with a mark where a cell is neither number nor missing.
+
+    A model may replace what is missing. A cell that could not be read must not pass for
+    a missing one: its row has no score.
+    """
+    lost = [k for k in np.flatnonzero(np.isnan(values)).tolist() if _holds(cells[k])]
+    if not lost:
+        return values
+    marked = values.astype(object)
+    marked[lost] = _UNREAD
+    return marked
+
+
+def unread(cell: object) -> bool:
+    """Say whether a cell is neither a number nor missing.
+
+    >>> [unread(cell) for cell in ("0,5", b"n.a.", "NA", "", None, "0.5", 0.5, math.nan)]
+    [True, True, False, False, False, False, False, False]
+    """
+    return math.isnan(number(cell)) and _holds(cell)
+
+
+def _holds(cell: object) -> bool:
+    """Say whether a cell that is no number holds something."""
+    if isinstance(cell, bytes):
+        cell = cell.decode(errors="replace")
+    if isinstance(cell, str):
+        return cell.strip().lower() not in _MISSING
+    return cell is not None and not isinstance(cell, numbers.Number)
+
+
 # -- what is wrong with cells, in counts -------------------------------------
 
 
@@ -411,6 +450,7 @@ class OddCells:
     format: FileFormat
     options: frozenset[str]
     """Which keywords the source takes."""
+    what: str = "scores"
     cells: int = 0
     odd: int = 0
     dates: int = 0
@@ -428,7 +468,7 @@ class OddCells:
                 self._judge(text.strip())
 
     def _judge(self, text: str) -> None:
-        if not text or text.lower() in ("nan", "na", "n/a", "null", "#n/a"):
+        if text.lower() in _MISSING:
             return
         self.odd += 1
         bare = text.removesuffix("%").rstrip()
@@ -453,7 +493,7 @@ class OddCells:
         """Say how many cells are odd and which option reads them; None for none."""
         if self.dates:
             return (
-                f"{self.dates} of {self.cells} scores are dates, as spreadsheets make of "
+                f"{self.dates} of {self.cells} {self.what} are dates, as spreadsheets make of "
                 "numbers with a point: format the column as numbers and save it again"
             )
         if not self.odd:
@@ -465,11 +505,12 @@ class OddCells:
             "percent": ("a percent sign", "percent=True"),
         }
         seen = [name for name in what if self.needs[name]]
-        how = f"{self.odd} of {self.cells} scores are"
+        how = f"{self.odd} of {self.cells} {self.what} are"
         if not seen and self.odd < self.cells:
             return f"{how} text and no numbers; leave out these rows"
         if not seen:
-            return f"{how} text and no numbers: check which column score= names"
+            named = "score= names" if self.what == "scores" else "inputs= names"
+            return f"{how} text and no numbers: check which column {named}"
         marks = " and ".join(what[name][0] for name in seen)
         declared = {"decimal" if name == "point" else name for name in seen}
         if not declared <= self.options:

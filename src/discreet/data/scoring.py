@@ -5,8 +5,9 @@ output that is used, so that a result is bound to a model and not to a column th
 somebody wrote. The file is ONNX and runs in a process of its own (``model_process``). No
 pickle is ever opened: it would run whatever it holds.
 
-What a column holds is declared by the model, never inferred from rows. A cell that is no
-such number is missing. A row for which the model gives no number has the score NaN, and
+What a column holds is declared by the model, never inferred from rows. An empty cell is a
+missing value, which a model may replace; a cell that holds something else than a number
+leaves its row without a score. A row for which the model gives no number has the score NaN, and
 follows the plan's rule for rows that do not fit.
 """
 
@@ -31,6 +32,7 @@ from discreet.codec.parsing import shown, whole
 from discreet.data.arrow_columns import Names, is_text
 from discreet.data.batches import RawBatch, RowReader, RowSource
 from discreet.data.cells import canonical, numbers
+from discreet.data.file_format import unread
 from discreet.data.labels import LabelCode
 from discreet.data.model_process import (
     REQUEST_ROWS,
@@ -40,6 +42,7 @@ from discreet.data.model_process import (
 )
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.errors import InputError, PlanError
+from discreet.vocabulary import understood
 
 MOST_BYTES: Final = 2**29
 """Of a model file."""
@@ -125,6 +128,7 @@ class ModelFile:
         InputError: the file is refused, in one sentence.
     """
 
+    @understood
     def __init__(  # noqa: PLR0913 - one keyword a choice
         self,
         path: str | Path,
@@ -403,7 +407,10 @@ def _as_declared(feature: Feature, given: Columns, bad: BoolVector) -> NDArray[A
     matrix: NDArray[Any] = np.empty((many, feature.width), dtype=feature.kind)
     whole_numbers = matrix.dtype.kind in "ib"
     for k, column in enumerate(given):
-        values = column if column.dtype.kind in "fiub" else numbers(column)
+        values = column
+        if column.dtype.kind not in "fiub":
+            bad |= np.array([unread(cell) for cell in column.tolist()], dtype=np.bool_)
+            values = numbers(column)
         if whole_numbers and values.dtype.kind == "f":
             least, most = (0, 1) if matrix.dtype.kind == "b" else (-(2**53), 2**53)
             fits = (values >= least) & (values <= most) & (values == np.floor(values))

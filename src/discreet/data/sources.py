@@ -258,7 +258,7 @@ def _source(source: Any, names: Names) -> RowSource:
         _check_format(names, frozenset(), "an engine's table: convert it there")
         return _table(source if package == "ibis" else spark_table(source), names)
     if isinstance(source, str | Path):
-        return _file(Path(source), names)
+        return file_source(Path(source), names)
     _check_format(names, _NUMBERS, "a frame")
     if hasattr(source, "get_fragments"):
         return DatasetSource(source, names)
@@ -287,7 +287,8 @@ def _check_format(names: Names, known: frozenset[str], what: str) -> None:
         )
 
 
-def _file(path: Path, names: Names) -> RowSource:
+def file_source(path: Path, names: Names) -> RowSource:
+    """Return the rows of a file or folder; its schema is checked, no row is read."""
     if path.is_dir():
         _check_format(names, _NUMBERS, "a folder of Parquet files")
         return parquet_folder(path, names)

@@ -9,9 +9,9 @@ text and for other numbers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,8 @@ import numpy as np
 
 from discreet.data.arrow_columns import Names
 from discreet.data.batches import BATCH_ROWS, RawBatch, RowSource
-from discreet.data.file_format import FileFormat, OddCells
+from discreet.data.cells import canonical
+from discreet.data.file_format import FileFormat, OddCells, features
 from discreet.errors import DiscreetError
 from discreet.vocabulary import did_you_mean
 
@@ -42,40 +43,67 @@ class Workbook(RowSource):
 
     def __call__(self) -> Iterator[RawBatch]:
         """Read all rows, from the first one on."""
-        written, label = self.names.format, self.names.label
-        with self._rows() as (columns, rows):
-            places = {name: columns.index(name) for name in self.names.all()}
+        for columns in self.columns(self.names.all()):
+            rows = self.taken(columns)
+            yield rows
+            for which, other in enumerate(self.names.each()[1:], 1):
+                own = _scores(columns[other.scores[0]], other.format)
+                labels = _values(columns[other.label])
+                yield replace(rows, scores=(own,), labels=labels, which=which)
 
-            def column(held: list[Any], name: str | None) -> Any:
-                if name is None:
-                    return None
-                cells = np.empty(len(held), dtype=object)
-                cells[:] = [row[places[name]] for row in held]
-                return cells
+    def header(self) -> list[str]:
+        """Return the names of the columns."""
+        with self._rows() as (names, _):
+            return [name for name in names if name]
 
-            for held in _batches(rows, len(columns)):
-                amounts = column(held, self.names.weight)
-                yield RawBatch(
-                    tuple(
-                        _scores(column(held, name), written)
-                        for name in self.names.scores
-                    ),
-                    _values(column(held, label)),
-                    _values(column(held, self.names.group)),
-                    _values(column(held, self.names.subject)),
-                    amounts=None
-                    if amounts is None
-                    else written.numbers(_values(amounts), score=False),
-                )
+    def columns(self, wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Read the cells of some columns, some rows at a time."""
+        with self._rows() as (names, rows):
+            places = {name: names.index(name) for name in wanted}
+            for held in _batches(rows, len(names)):
+                columns = {name: np.empty(len(held), dtype=object) for name in places}
+                for name, k in places.items():
+                    columns[name][:] = [row[k] for row in held]
+                yield columns
+
+    def taken(self, columns: Mapping[str, Any]) -> RawBatch:
+        """Take the named columns: numbers by a rule, the others as they are."""
+        names = self.names.each()[0]
+        written = names.format
+
+        def score(name: str) -> Any:
+            cells = columns[name]
+            if name in (names.texts or ()):
+                return _texts(cells)
+            values = _scores(cells, written)
+            if names.texts is None:
+                return values
+            return features(values, _values(cells).tolist())
+
+        def amounts(name: str | None) -> Any:
+            if name is None:
+                return None
+            return written.numbers(_values(columns[name]), score=False)
+
+        def words(name: str | None) -> Any:
+            return None if name is None else _values(columns[name])
+
+        return RawBatch(
+            tuple(map(score, names.scores)),
+            words(names.label),
+            words(names.group),
+            words(names.subject),
+            amounts=amounts(names.weight),
+            times=amounts(names.time),
+        )
 
     def damage(self) -> str | None:
         """Say how many scores are no numbers."""
-        odd = OddCells(self.names.format, self.options)
-        with self._rows() as (columns, rows):
-            places = [columns.index(name) for name in self.names.scores]
-            for held in _batches(rows, len(columns)):
-                for k in places:
-                    odd.add(row[k].value for row in held if row[k] is not None)
+        odd = OddCells(self.names.format, self.options, self.names.measured)
+        wanted = [n for n in self.names.scores if n not in (self.names.texts or ())]
+        for columns in self.columns(wanted):
+            for name in wanted:
+                odd.add(_values(columns[name]).tolist())
         return odd.complaint()
 
     @contextmanager
@@ -150,13 +178,24 @@ def _batches(
         yield held
 
 
+def beside(cells: Any) -> list[str | None]:
+    """Return cells that are only passed on, as text."""
+    return [canonical(value) for value in _values(cells).tolist()]
+
+
 def _values(cells: Any) -> Any:
     """Return the values of cells, None where there is none."""
-    if cells is None:
-        return None
     values = np.empty(len(cells), dtype=object)
     values[:] = [None if cell is None else cell.value for cell in cells]
     return values
+
+
+def _texts(cells: Any) -> Any:
+    """Return texts that a model knows: as they are, and a number as it is shown."""
+    words = np.empty(len(cells), dtype=object)
+    values = _values(cells).tolist()
+    words[:] = [v if isinstance(v, str) else canonical(v) for v in values]
+    return words
 
 
 def _scores(cells: Any, written: FileFormat) -> Any:

@@ -8,7 +8,8 @@ the package asks which model it is.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import inspect
+from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -40,16 +41,23 @@ MALICIOUS: Final = "malicious sites, which may send false data"
 TWO_SITES: Final = "the same person at two sites, who has twice the epsilon"
 
 
-class PrivacyModel(ABC):
-    """Who is protected, from whom, at which loss, and how that is kept."""
+class _Explained(ABCMeta):
+    """Explains a wrong or a missing keyword before a dataclass raises."""
 
-    def __new__(cls, *args: Any, **given: Any) -> Self:
-        """Explain a wrong or a missing keyword before a dataclass raises."""
-        if hasattr(cls, "__dataclass_fields__") and (
-            args or given
-        ):  # a copy has neither
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        if hasattr(cls, "__dataclass_fields__"):
             check_fields(cls, args, given)
-        return super().__new__(cls)
+        return super().__call__(*args, **given)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The constructor's own arguments, as ``help`` shows them."""
+        own = inspect.signature(cls.__init__)  # type: ignore[misc]  # of the class
+        return own.replace(parameters=tuple(own.parameters.values())[1:])
+
+
+class PrivacyModel(metaclass=_Explained):
+    """Who is protected, from whom, at which loss, and how that is kept."""
 
     name: ClassVar[str]
     """What a plan's file and a policy call it."""

@@ -176,6 +176,8 @@ class SiteDoctor:
 
     @cached_property
     def _examples(self) -> Examples:
+        if self._plan.model.scoring is not None:
+            self._policy.check(self._plan)  # before a model file is run
         return self.examples(self._plan)
 
     @cached_property

@@ -42,6 +42,10 @@ FILES = {
     "tabs.csv": (PLAIN.replace(",", "\t"), {}),
     "tabs.tsv": (PLAIN.replace(",", "\t"), {}),
     "bars.csv": (PLAIN.replace(",", "|"), {}),
+    "more.csv": (
+        _semicolons(PLAIN).replace("\n", ";x\n").replace("x", "a, b, c, d", 1) + ";x",
+        {},
+    ),
     "sep.csv": ("sep=;\n" + _semicolons(PLAIN), {}),
     "blank.csv": ("\n\n" + PLAIN, {}),
     "mac.csv": (PLAIN.replace("\n", "\r"), {}),
@@ -215,6 +219,27 @@ def test_one_cell_of_a_workbook_decides_about_its_own_row(book):
     for odd in ("x", None, "0,5", True, "#N/A"):
         after = SIXTEEN.count(discreet.read(book([(1, odd), *PAIRS])).fitted())
         assert np.abs(after - before).sum() <= 1
+
+
+def test_a_workbook_gives_follow_up_and_several_labels_as_csv_does(tmp_path):
+    rows = pd.DataFrame({"y_true": Y, "y_score": S, "second": 1 - Y})
+    rows["risk"] = np.round(1 - S, 4)
+    rows["days"] = np.arange(1, len(rows) + 1) / 4
+    rows.to_csv(tmp_path / "a.csv", index=False)
+    rows.to_excel(tmp_path / "a.xlsx", index=False)
+    timed = {"time": "days", "event": "y_true"}
+    several = {"label": ["y_true", "second"], "score": ["y_score", "risk"]}
+    for columns in (timed, several):
+        csv, book = (
+            list(discreet.read(tmp_path / f"a.{end}", **columns).batches())
+            for end in ("csv", "xlsx")
+        )
+        assert [b.which for b in csv] == [b.which for b in book]
+        for one, other in zip(csv, book, strict=True):
+            assert one.labels.tolist() == other.labels.tolist()
+            assert one.scores[0].tolist() == other.scores[0].tolist()
+            if columns is timed:
+                assert one.times.tolist() == other.times.tolist() == rows.days.tolist()
 
 
 def test_without_openpyxl_a_workbook_says_how_to_save_it(book, monkeypatch):

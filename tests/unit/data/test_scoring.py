@@ -15,8 +15,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import discreet
+from discreet.cli.main import app
 from discreet.data import model_process
 from discreet.data.labels import LabelCode
 from discreet.data.model_process import ModelProcess
@@ -557,3 +559,154 @@ def test_a_site_refuses_scores_of_another_origin_before_it_is_charged(saved):
     with pytest.raises(InputError, match="made at each site by the model file"):
         respond(site, plan, plan.resolve(0, []), session=b"s" * 32)
     assert account.spent("p").epsilon == 0
+
+
+def _as_files(rows, folder):
+    """Write rows as hospitals have them; return each file with its options."""
+    rows.to_parquet(folder / "rows.parquet")
+    rows.to_csv(folder / "rows.csv", index=False)
+    rows.to_csv(folder / "german.csv", index=False, sep=";", decimal=",")
+    rows.to_csv(folder / "bars.csv", index=False, sep="|", decimal=",")
+    rows.to_excel(folder / "rows.xlsx", index=False)
+    return {
+        "rows.parquet": {},
+        "rows.csv": {},
+        "german.csv": {"decimal": ","},
+        "bars.csv": {"delimiter": "|", "decimal": ","},
+        "rows.xlsx": {},
+    }
+
+
+def test_every_file_of_the_same_rows_gives_the_same_scores(saved, tmp_path):
+    path, _, rows = saved("pipeline")
+    model, some = ModelFile(path), rows.head(400)
+    found = {
+        name: discreet.read(
+            tmp_path / name, model=model, label="died", **options
+        ).to_arrays()
+        for name, options in _as_files(some, tmp_path).items()
+    }
+    scores, labels = found.pop("rows.parquet")
+    for other in found.values():
+        assert np.allclose(other[0], scores, atol=1e-6)
+        assert np.array_equal(other[1], labels)
+
+
+def test_a_label_that_is_also_a_feature_is_read_as_both(saved, tmp_path):
+    path, _, x = saved("logistic")
+    model = ModelFile(path, inputs=COLUMNS)
+    rows = frame(x[:300], 0).drop(columns="died").assign(e=HELD_OUT_Y[:300])
+    own = model.score([rows[c].to_numpy() for c in COLUMNS])[:, 1]
+    for name, options in _as_files(rows, tmp_path).items():
+        read = discreet.read(tmp_path / name, model=model, label="e", **options)
+        scores, labels = read.to_arrays()
+        assert np.allclose(scores, own, atol=1e-6)
+        assert np.array_equal(labels, HELD_OUT_Y[:300])
+
+
+def test_a_cell_that_cannot_be_read_does_not_pass_for_a_missing_one(saved, tmp_path):
+    """The model replaces what is missing: undeclared commas would give other scores."""
+    path, _, rows = saved("pipeline")
+    model, some = ModelFile(path), rows.head(200)
+    _as_files(some, tmp_path)
+    with pytest.raises(
+        InputError, match=r"features are written .* declare decimal=','"
+    ):
+        discreet.read(tmp_path / "german.csv", model=model, label="died").validate()
+    plain = discreet.read(tmp_path / "rows.csv", model=model, label="died").to_arrays()
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    words = some.astype({"b": object})
+    words.loc[3, "b"] = "1,5"
+    lines[4] = lines[4].replace(f",{lines[4].split(',')[1]},", ',"1,5",', 1)
+    (tmp_path / "odd.csv").write_text("\n".join(lines))
+    words.to_excel(tmp_path / "odd.xlsx", index=False)
+    for name in ("odd.csv", "odd.xlsx"):
+        odd = discreet.read(tmp_path / name, model=model, label="died").fitted()
+        assert np.allclose(odd.to_arrays()[0], np.delete(plain[0], 3), atol=1e-6)
+        assert odd.set_aside == 1
+
+
+def test_the_command_scores_every_file_alike(saved, tmp_path):
+    path, _, rows = saved("pipeline")
+    made = {}
+    for name, options in _as_files(rows.head(300), tmp_path).items():
+        words = ["score", str(path), str(tmp_path / name)]
+        words += ["--out", str(tmp_path / f"{name}.scored.parquet")]
+        for option, value in options.items():
+            words += [f"--{option}", value]
+        run = CliRunner().invoke(app, words)
+        assert run.exit_code == 0, (name, run.exception)
+        made[name] = pq.read_table(tmp_path / f"{name}.scored.parquet").to_pandas()
+    own = made.pop("rows.parquet")
+    for other in made.values():
+        assert list(other.columns) == ["died", "y_score"]
+        assert np.allclose(other["y_score"], own["y_score"], atol=1e-6)
+        assert other["died"].astype(int).tolist() == own["died"].tolist()
+
+
+def test_a_row_without_a_score_is_set_aside_in_a_session(saved):
+    """Under noise a site answers whatever its rows are, and counts the others."""
+    path, _, rows = saved("pipeline")
+    model = ModelFile(path)
+    plan = discreet.recommend(
+        discreet.PublicFacts(300, 0.4), discreet.DistributedDP(1000), model=model
+    )
+    odd = rows.head(300).copy()
+    odd.loc[5, "ward"] = "a ward that the model does not know"
+    answers = []
+    for one in (rows.head(300).drop(index=5), odd):
+        examples = discreet.read(one, model=model, label="died")
+        site = Site(
+            lambda _, examples=examples: examples,
+            AllowAll(population="p", privacy=()),
+            MemoryAccount(),
+            SYSTEM,
+            InMemory(),
+            plan,
+            simulated=True,
+        )
+        answer = respond(site, plan, plan.resolve(0, []), session=b"s" * 32)
+        answers.append(plan.statistic.count(examples.fitted()))
+        assert len(answer) == len(answers[0])
+    assert np.array_equal(*answers)
+
+
+def test_a_batch_that_fails_is_halved_until_the_failing_rows_are_alone():
+    """Against the model row by row: who fails, and every other row's score."""
+    worker = model_process._Worker(None, 1, 0, batch=8)
+
+    def run(columns, many):
+        padded = columns[0][np.arange(worker.batch) % many]
+        runs.append(many)
+        if (padded[:, 0] < 0).any():
+            raise ValueError
+        return np.column_stack([padded[:many, 0], 2 * padded[:many, 0]])
+
+    worker._batch = run
+    rng = np.random.default_rng(3)
+    for rows in (1, 2, 7, 8, 9, 40):
+        for share in (0, 0.1, 0.5, 1):
+            runs = []
+            x = np.arange(1.0, rows + 1)[:, None]
+            x[rng.random(rows) < share] *= -1
+            scores = worker.scored([x], rows)
+            expected = np.where(x < 0, np.nan, np.hstack([x, 2 * x]))
+            wide = scores.shape[1]
+            assert np.array_equal(scores, expected[:, :wide], equal_nan=True)
+            assert wide == 2 or (x < 0).all()
+            fails = int((x < 0).sum())
+            assert len(runs) <= -(-rows // 8) + 2 * fails * 3
+
+
+def test_a_batch_without_memory_is_not_halved():
+    worker = model_process._Worker(None, 1, 0, batch=8)
+    runs = []
+
+    def run(_columns, many):
+        runs.append(many)
+        raise RuntimeError("Failed to allocate memory")
+
+    worker._batch = run
+    with pytest.raises(MemoryError):
+        worker.scored([np.ones((8, 1))], 8)
+    assert runs == [8]

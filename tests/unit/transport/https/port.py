@@ -132,11 +132,16 @@ class Process:
 
 @contextmanager
 def listening(
-    folder: Path, plan: Plan, *, tls: bool = True, number: int | None = None
+    folder: Path,
+    plan: Plan,
+    *,
+    tls: bool = True,
+    number: int | None = None,
+    model: bytes | None = None,
 ) -> Iterator[Port]:
     """Listen as the coordinator of a consortium."""
     keys, number = CoordinatorKeys(folder / "coordinator"), number or free_port()
-    with HttpsCoordinator(tls=tls).listen(
+    with HttpsCoordinator(tls=tls, model=model).listen(
         keys,
         plan,
         keys.admitted(plan),
