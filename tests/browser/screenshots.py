@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib import rc_context
 from PIL import Image
 
@@ -36,7 +37,9 @@ SHOTS = {
     "page-sites": ("sites", {"width": 1280}, 1100),
     "page-rare": ("rare", {"width": 1280}, 2450),
     "page-plan": ("plan", {"width": 1100}, 9999),
-    "demo-page": ("demo", {"width": 1280}, 1750),
+    "page-per-site": ("per-site", {"width": 1280}, 1100),
+    "page-timed": ("timed", {"width": 1280}, 1500),
+    "demo-page": ("demo", {"width": 1280}, 900),
 }
 """Each picture: which page, how it is looked at, and how many pixels it is high at most."""
 PLOTS = ("roc", "pr", "det", "det-log", "calibration")
@@ -77,6 +80,8 @@ def results():
         name="sepsis-demo",
     )
     made["rare"] = _rare()
+    made["per-site"] = _per_site()
+    made["timed"] = _timed()
     every = [each.examples() for each in simulate_hospitals()]
     made["demo"] = _seeded(every, PublicFacts(30_000, 0.25), "sepsis-demo")
     made["models"] = compare(
@@ -88,6 +93,37 @@ def results():
         entropy=Seeded(b"pictures"),
     )
     return made
+
+
+def _per_site():
+    """One frame of five hospitals, which is the caller's own."""
+    names = ("north", "south", "east", "west", "coast")
+    parts = [
+        pd.DataFrame({"y_score": h.scores, "y_true": h.labels, "hospital": name})
+        for name, h in zip(names, simulate_hospitals(), strict=False)
+    ]
+    return discreet.evaluate(pd.concat(parts), site="hospital", name="sepsis-demo")
+
+
+def _timed():
+    """Follow-up at three sites, with risks by five years."""
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=6000)
+    died, left = rng.exponential(3000 * np.exp(-z)), rng.uniform(0, 4000, 6000)
+    risk, time = 1 - np.exp(-1825 / 3000 * np.exp(z)), np.minimum(died, left)
+    sites = [
+        discreet.Examples(risk[k::3], time=time[k::3], event=(died <= left)[k::3])
+        for k in range(3)
+    ]
+    return discreet.evaluate(
+        sites,
+        horizons=[365, 1825],
+        examples=6000,
+        prevalence=0.3,
+        privacy="distributed",
+        epsilon=1,
+        name="survival-demo",
+    )
 
 
 def _rare():

@@ -1,6 +1,9 @@
 """The report in a real browser: its numbers, its keyboard, its silence, its readers."""
 
+from itertools import product
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import discreet
@@ -10,6 +13,8 @@ from discreet.plan.plan import recommend
 from discreet.report.plan_page import plan_page
 
 MEASURES = ("recall", "specificity", "precision", "npv", "alert_rate", "net_benefit")
+LOOKS = ("desktop", "phone", "print")
+FURTHER = ("per-site", "grouped-models", "labels", "timed", "timed-groups")
 
 
 def _data():
@@ -71,6 +76,46 @@ def shown(result):
         "models": models,
         "sites": sites,
         "rare": rare,
+        **_further_kinds(),
+    }
+
+
+def _further_kinds():
+    """Rows per site, models in groups, labels, and follow-up with and without groups."""
+    s, other, y, group = _data()
+    place = np.array(["north", "University Hospital South", "east", "west", "coast"])
+    frame = pd.DataFrame({"y_score": s, "y_true": y.astype(int), "p": other})
+    frame["hospital"], frame["second"] = place[np.arange(s.size) % 5], y[::-1] * 1
+    noisy = {"privacy": "distributed", "epsilon": 2}
+    rng = np.random.default_rng(12)
+    died, left = rng.exponential(4 / (0.2 + s)), rng.uniform(0, 8, s.size)
+    time, event = np.minimum(died, left), died <= left
+    followed = {"horizons": [2, 5], "examples": 12_000, "prevalence": 0.3, **noisy}
+    both = np.column_stack([s, other])
+    return {
+        "per-site": discreet.evaluate(
+            frame[["y_score", "y_true", "hospital"]], site="hospital"
+        ),
+        "grouped-models": discreet.compare(
+            [discreet.Examples(both, y, groups=group)],
+            names=("new", "old"),
+            groups=["65 and older", "younger"],
+            **noisy,
+        ),
+        "labels": discreet.evaluate(
+            [frame.drop(columns="hospital")],
+            labels=["y_true", "second"],
+            scores=["y_score", "p"],
+            **noisy,
+        ),
+        "timed": discreet.evaluate(
+            [discreet.Examples(s, time=time, event=event)], **followed
+        ),
+        "timed-groups": discreet.evaluate(
+            [discreet.Examples(s, time=time, event=event, groups=group)],
+            groups=["65 and older", "younger"],
+            **followed,
+        ),
     }
 
 
@@ -311,6 +356,7 @@ def test_no_error_and_no_request_leaves_the_page(browser, files, page):
         ("sites", {}),
         ("rare", {}),
         ("plan", {}),
+        *((page, {"phone": k % 2 == 1}) for k, page in enumerate(FURTHER)),
     ],
 )
 def test_no_serious_barrier_for_readers_with_disabilities(browser, files, page, media):
@@ -335,8 +381,14 @@ def test_the_planners_sliders_say_their_predictions(browser, files):
     assert tab.complaints() == []
 
 
-@pytest.mark.parametrize("look", ["desktop", "phone", "print"])
-@pytest.mark.parametrize("page", ["one", "groups", "models", "sites", "rare"])
+@pytest.mark.parametrize(
+    ("page", "look"),
+    [
+        *product(["one", "groups", "models", "sites", "rare"], LOOKS),
+        *product(FURTHER, ["desktop", "phone"]),
+        ("per-site", "print"),
+    ],
+)
 def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look):
     width = {"desktop": 1280, "phone": 390, "print": 800}[look]
     tab = browser.open(
@@ -354,6 +406,11 @@ def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look
         " && !e.closest('.marker')).map(e => e.tagName + ' ' + e.textContent.slice(0, 40))"
     )
     assert outside == []
+    narrow = tab.js(
+        "[...document.querySelectorAll('.interval')]"
+        ".filter(e => e.getBoundingClientRect().width < 60).length"
+    )
+    assert narrow == 0
 
 
 def test_heterogeneity_is_on_the_first_screen_where_it_was_asked_for(browser, files):

@@ -339,7 +339,7 @@ class Output:
             typer.echo(f"The report is in {self.report}")
         if self.json is not None or self.report is not None:
             plan = result.exports.first.plan
-            if told := holds_counts(plan, curves=self.record):
+            if told := holds_counts(plan, result.claim, curves=self.record):
                 typer.echo(told)
         if self.export is not None:
             result.exports.write(self.export)

@@ -177,7 +177,8 @@ def _followed(
 
     plan, last, statistic = revealed.plan, releases[-1], revealed.statistic
     tables = revealed.tables()
-    _warn_if_fine_in_time(plan, tables.values())
+    if claim.setting != "own data":
+        _warn_if_fine_in_time(plan, tables.values())
     sites = last.contributors, last.expected
     source = Source(*sites, tuple(releases), site_names=site_names)
     kind: Several = "groups" if statistic.told_apart else "horizons"

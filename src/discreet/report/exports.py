@@ -110,6 +110,12 @@ class Exports:
         return plan is not None and isinstance(plan.statistic, Grouped)
 
     @property
+    def overlapping(self) -> bool:
+        """Whether the parts are classes or labels, each over the same examples."""
+        several = len(self.parts) > 1 and not self.disjoint
+        return several and not (self.models or self.named)
+
+    @property
     def drawn(self) -> dict[str, Evaluation]:
         """The parts that have curves."""
         return {

@@ -103,7 +103,9 @@ class GroupedComparison(Shown, Mapping[str, ModelComparison]):
         return {group: each.verdict(metric) for group, each in every.items()}
 
     def _lines(self) -> list[str]:
-        lines = [f"{group}: {words}." for group, words in self.verdicts().items()]
+        said = self.verdicts()
+        said = {"pooled": said.pop("pooled"), **said}
+        lines = [f"{group}: {words}." for group, words in said.items()]
         return [*lines, f"Assumed: {self.pooled.dependence}."]
 
     def to_text(self, *, wide: bool = False) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from discreet.estimate.estimate import UNIT
 from discreet.metrics.table import METRICS
 from discreet.metrics.thresholds import at_threshold
 from discreet.report.explorer import SHORT
@@ -28,6 +29,7 @@ from discreet.report.text import (
 from discreet.report.views import calibratable, counted
 
 if TYPE_CHECKING:
+    from discreet.privacy.claim import Claim
     from discreet.report.evaluation import Evaluation
     from discreet.report.page import Sheet
 
@@ -44,7 +46,7 @@ def lead_values(sheet: Sheet) -> dict[str, Any]:
         forests = _part_forests(sheet)
     return {
         "verdict": result.verdict().splitlines(),
-        "cards": [_card(h) for h in headlines(result.first, curves=sheet.curves)]
+        "cards": [card_values(h) for h in headlines(result.first, curves=sheet.curves)]
         if alone
         else [],
         "forests": forests,
@@ -58,11 +60,19 @@ def lead_values(sheet: Sheet) -> dict[str, Any]:
             for name, part in result.parts.items()
             if (alone or result.models) and calibratable(part.fit)
         ],
-        "promises": plain_claim(result.claim),
+        **promise_values(result.claim),
     }
 
 
-def _card(shown: Headline) -> dict[str, Any]:
+def promise_values(claim: Claim) -> dict[str, Any]:
+    """Return the box that says in plain words what was promised."""
+    own = claim.setting == "own data"
+    heading = "No privacy was promised" if own else "What was promised"
+    return {"heading": heading, "promises": plain_claim(claim)}
+
+
+def card_values(shown: Headline) -> dict[str, Any]:
+    """Return one number with its interval as a card shows it."""
     value, (low, high) = shown.estimate.value, shown.estimate.interval()
     known = not math.isnan(value)
     bar = [low, max(high - low, 0.004), value]
@@ -73,7 +83,7 @@ def _card(shown: Headline) -> dict[str, Any]:
         "interval": f"{low:.3f} to {high:.3f}" if known else "",
         "sentence": shown.sentence,
         "bar": [f"{100 * v:.2f}%" for v in bar]
-        if known and 0 <= low <= high <= 1
+        if known and shown.estimate.support == UNIT
         else None,
         "chance": None if chance is None else f"{100 * chance:.2f}%",
         "side": _side(chance),
@@ -96,11 +106,10 @@ def _part_forests(sheet: Sheet) -> list[dict[str, Any]]:
         asked += [("recall", t), ("precision", t)]
     forest = result.forest or partial(_forest_of, result.parts)
     plots = [forest(name, at=at) for name, at in asked]
-    signed = bool(result.named)  # differences of two models in each group
+    less = " less ".join(result.named)  # differences of two models in each group
     said = result.verdict()
     return [
-        _forest(plot, wide=k == 0, signed=signed, said=said)
-        for k, plot in enumerate(plots)
+        _forest(plot, wide=k == 0, less=less, said=said) for k, plot in enumerate(plots)
     ]
 
 
@@ -119,28 +128,27 @@ def _forest_of(
     return Forest(metric, tuple(rows), at=at)
 
 
-def _forest(
-    forest: Forest, *, wide: bool, signed: bool, said: str = ""
-) -> dict[str, Any]:
+def _forest(forest: Forest, *, wide: bool, less: str, said: str = "") -> dict[str, Any]:
     rows, whole = list(forest.rows), []
-    reference = 0.0 if signed else None
+    reference = 0.0 if less else None
     if forest.pooled is not None:
         whole = [len(rows)]
         rows.append(forest.pooled)
-        reference = reference if signed else forest.pooled.estimate
+        reference = reference if less else forest.pooled.estimate
     if forest.prediction is not None:
         rows.append(ForestRow("A new site", math.nan, *forest.prediction))
     title = forest.title
-    if forest.at is not None and forest.metric in SHORT and not signed:
+    if forest.at is not None and forest.metric in SHORT:
         title = f"{SHORT[forest.metric]} at {forest.at:g}"
-    return _forest_values(
+        title = f"{title}, {less}" if less else title
+    return forest_values(
         title,
         rows,
         reference,
         whole=whole,
         note="" if forest.note in said or not wide else forest.note,
         wide=wide,
-        signed=signed,
+        signed=bool(less),
     )
 
 
@@ -159,7 +167,7 @@ def _site_forests(part: Evaluation) -> list[dict[str, Any]]:
             pooled = rows[-1].estimate if whole else usual
             wide = len(part.heterogeneity.spreads) == 1
             forests.append(
-                _forest_values(
+                forest_values(
                     title, rows, pooled, whole=whole, note=expected, wide=wide
                 )
             )
@@ -190,7 +198,7 @@ def _difference_forest(sheet: Sheet) -> dict[str, Any]:
             for name in ("recall", "specificity", "net_benefit")
             if not math.isnan(gaps[name].value)
         ]
-    values = _forest_values(
+    values = forest_values(
         " less ".join(result.models),
         [ForestRow(name, gap.value, *gap.interval()) for name, gap, _ in shown],
         0.0,
@@ -209,7 +217,7 @@ def _lower(name: str) -> str:
     return f"{title} (less is better)" if METRICS[name].better == "lower" else title
 
 
-def _forest_values(
+def forest_values(
     title: str,
     rows: Sequence[ForestRow],
     reference: float | None,
@@ -219,6 +227,7 @@ def _forest_values(
     wide: bool = False,
     signed: bool = False,
 ) -> dict[str, Any]:
+    """Return the rows of a forest plot, drawn and written."""
     pieces = 4 if wide else 3
     drawn = interval_rows(rows, reference=reference, whole=whole, pieces=pieces)
     written = []

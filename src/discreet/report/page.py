@@ -43,17 +43,22 @@ from discreet.report.text import (
     distinct,
     holds_counts,
     interval_column,
+    measured_where,
     notes,
     number_cell,
     of_clients,
+    positives_of,
     title_of,
     titled,
 )
 from discreet.report.views import calibratable
+from discreet.statistic import MultiLabel
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
+    from discreet.plan.plan import Plan
+    from discreet.privacy.claim import Claim
     from discreet.report.evaluation import Evaluation
     from discreet.report.exports import Exports
 
@@ -133,26 +138,40 @@ def _header(sheet: Sheet) -> _Values:
     result, made = sheet.result, sheet.made
     others = list(result.parts.values())[1:] if result.disjoint else []
     version = f"discreet {made.discreet}"
-    models, sites = result.models or result.named, result.first.source.expected
-    who = "the models tell" if models else "it tells"
-    by_site = tuple(result.parts) == result.first.source.site_names
-    where = ""
-    if len(result.parts) > 1 and not result.models:
-        where = " at each site" if by_site else " in each group or class"
-    pooled = (
-        "at one site" if sites == 1 else f"over {sites} sites, without pooling data"
-    )
-    if of_clients(result.first.plan):
-        pooled = f"by {sites:,} private reports of single clients"
+    first, plan = result.first, result.first.plan
+    who = "the models tell" if result.models or result.named else "it tells"
+    where = measured_where(first.source, result.claim, plan)
+    # Of two models in several groups the last part holds every example once.
+    counted = list(result.parts.values())[-1] if result.named else first
+    facts = counted_words(counted, others)
+    if result.claim.setting == "own data" and first.source.expected == 1:
+        del facts["Sites"]
+    if result.overlapping:
+        facts["Positives"] = positives_of(result.parts)
     return {
-        "question": f"How well {who} positives from negatives{where}, measured {pooled}.",
+        "kind": "evaluation",
+        "question": f"How well {who} positives from negatives{_each(result)}, "
+        f"measured {where}.",
         "facts": {
-            **counted_words(result.first, others),
+            **facts,
             "Privacy": f"{result.claim.loss}, {result.claim.setting}",
             "Made": f"{made.on}, with {version}" if made.on else version,
         },
-        "holding": holds_counts(result.first.plan, curves=sheet.curves),
+        "holding": holds_counts(plan, result.claim, curves=sheet.curves),
     }
+
+
+def _each(result: Exports) -> str:
+    """Say what the parts are, where there are several."""
+    if len(result.parts) == 1 or result.models:
+        return ""
+    if tuple(result.parts) == result.first.source.site_names:
+        return " at each site"
+    if not result.overlapping:
+        return " in each group"
+    plan = result.first.plan
+    labels = plan is not None and isinstance(plan.statistic, MultiLabel)
+    return " for each label" if labels else " for each class"
 
 
 # -- at a threshold --------------------------------------------------------------------
@@ -206,6 +225,7 @@ def _explorer(sheet: Sheet) -> _Values | None:
         else None,
         "gap": " less ".join(models) if models else "Largest gap",
         "overlaid": bool(models),
+        "own": sheet.result.claim.setting == "own data",
         "data": {"signed": bool(models), **explorer.data()},
     }
 
@@ -332,20 +352,38 @@ def _estimate_table(rows: Mapping[str, Estimate], name: str = "") -> _Values:
 
 
 def _review(sheet: Sheet) -> _Values:
+    result = sheet.result
+    plan, claim = result.first.plan, result.claim
+    return review_values(plan, claim, sheet.made, sheet.record, sheet.receipts)
+
+
+def review_values(
+    plan: Plan | None,
+    claim: Claim,
+    made: Made,
+    record: Mapping[str, Any] | None,
+    receipts: Sequence[Receipt],
+) -> _Values:
     """Return the claim in full, and what verifies the page."""
-    plan, record = sheet.result.first.plan, sheet.record
-    promise, *claim = str(sheet.result.claim).splitlines()
+    promise, *lines = str(claim).splitlines()
+    clients, own = of_clients(plan), claim.setting == "own data"
+    agreed = "every report was made for" if clients else "every site agreed to"
     return {
         "promise": promise.removeprefix("Claim: "),
-        "claim": claim,
+        "claim": lines,
+        "own": own,
+        "charged": claim.setting == "deployed" and not clients,
+        "agreed": "The plan that counted the rows"
+        if own
+        else f"The plan that {agreed}",
         "plan": "" if plan is None else dumps(plan),
         "digest": "" if plan is None else plan.digest().hex(),
         "recorded": record is not None,
-        "receipts": sheet.receipts,
+        "receipts": receipts,
         "record_digest": "" if record is None else record["digest"],
         "releases": [] if record is None else record["releases"],
-        "noun": "reports" if of_clients(sheet.result.first.plan) else "sites",
-        "versions": sheet.made.versions,
+        "noun": "reports" if clients else "sites",
+        "versions": made.versions,
         "unverifiable": "" if record else UNVERIFIABLE,
     }
 

@@ -24,7 +24,7 @@ from discreet.statistic.weighted import Weighted
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
-    from discreet.report.evaluation import Evaluation
+    from discreet.report.evaluation import Evaluation, Source
 
 JSON_VERSION: Final = 1
 UNVERIFIABLE: Final = (
@@ -229,6 +229,27 @@ def counted_words(result: Evaluation, others: Sequence[Evaluation]) -> dict[str,
     return words
 
 
+def positives_of(parts: Mapping[str, Evaluation]) -> str:
+    """Return how many positives each class or label has: examples may be in several."""
+    words = []
+    for name, part in parts.items():
+        if isinstance(part.fit, Fit):
+            about = "" if part.observed.exact else "about "
+            words.append(f"{about}{part.observed.total_positives:,.0f} {name}")
+    return ", ".join(words)
+
+
+def measured_where(source: Source, claim: Claim, plan: Plan | None) -> str:
+    """Say on which data a result was measured, to end a sentence."""
+    if of_clients(plan):
+        return f"by {source.expected:,} private reports of single clients"
+    if claim.setting == "own data":
+        return "on own data, all in one place"
+    if source.expected == 1:
+        return "at one site"
+    return f"over {source.expected} sites, without pooling data"
+
+
 # -- sentences ---------------------------------------------------------------------
 
 
@@ -349,10 +370,21 @@ def exact_sums(plan: Plan | None) -> bool:
     return plan is not None and plan.privacy.protects is None
 
 
-def holds_counts(plan: Plan | None, *, curves: bool) -> str:
+def holds_counts(plan: Plan | None, claim: Claim, *, curves: bool) -> str:
     """Say what whoever receives a report of exact sums gets with it."""
     if not exact_sums(plan):
         return ""
+    if claim.setting == "own data":
+        if curves:
+            return (
+                "This file holds exact counts of the rows by score and label: whoever "
+                "receives it can read them. A report made with --no-record "
+                "(record=False in Python) leaves them out."
+            )
+        return (
+            "The exact counts of the rows are left out of this file, and with them the "
+            "curves, from which they could be worked out."
+        )
     if curves:
         rows = (
             "for each group or site"

@@ -18,19 +18,25 @@ import numpy as np
 
 from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError
-from discreet.estimate.estimate import UNIT, Estimate
+from discreet.estimate.estimate import Estimate
 from discreet.metrics.timed_table import SurvivalCurve
-from discreet.plan.file import dumps
-from discreet.report.page import page_parts, render_template, script_json
+from discreet.report.forest import ForestRow
+from discreet.report.lead import card_values, forest_values, promise_values
+from discreet.report.page import (
+    page_parts,
+    render_template,
+    review_values,
+    script_json,
+)
 from discreet.report.plot import PALETTE, Display
 from discreet.report.record import Made, Receipt
 from discreet.report.shown import claim_html, picture_html, table_html
 from discreet.report.svg import Frame, Stroke
 from discreet.report.text import (
-    UNVERIFIABLE,
+    Headline,
     holds_counts,
     interval_column,
-    plain_claim,
+    measured_where,
 )
 
 if TYPE_CHECKING:
@@ -78,47 +84,85 @@ def render(
         "Privacy": f"{result.claim.loss}, {result.claim.setting}",
         "Made": f"{made.on}, with {version}" if made.on else version,
     }
-    promise, *claim = str(result.claim).splitlines()
+    if result.claim.setting == "own data" and first.source.expected == 1:
+        del facts["Sites"]
     model = "" if plan is None else plan.model.name
-    summary = {} if result.whole is None else result.whole.summary()
-    drawn = {n: p for n, p in result.parts.items() if p.table.refusal is None}
     return render_template(
-        "timed.html.j2",
+        "report.html.j2",
         title=model or "Risk model",
+        named=bool(model),
+        kind="time to event",
         question=_question(first),
         facts=facts,
-        headlines=[_headline(*h) for h in _headlines(first)],
-        promises=plain_claim(result.claim),
-        holding=holds_counts(plan, curves=curves),
-        summary=_estimate_table(summary) if summary else None,
-        parts=[
+        holding=holds_counts(plan, result.claim, curves=curves),
+        sections=[
+            ("lead", _lead_values(result, first)),
+            ("timed", _timed_values(result, curves=curves)),
+            ("review", review_values(plan, result.claim, made, record, receipts)),
+        ],
+        data={},
+        record=None if record is None else script_json(record),
+        **_page_parts(),
+    )
+
+
+def _lead_values(result: TimedExports, first: TimedEvaluation) -> dict[str, Any]:
+    """Return the first screen: cards, and what groups differ in."""
+    refused = {n: p.table.refusal for n, p in result.parts.items() if p.table.refusal}
+    return {
+        "verdict": [
+            f"{f'{name}: ' if name else ''}nothing can be told: {refusal}."
+            for name, refusal in refused.items()
+        ],
+        "cards": [card_values(headline) for headline in _headlines(first)],
+        "forests": _group_forests(result, first),
+        "sites": [],
+        "calibration": [],
+        **promise_values(result.claim),
+    }
+
+
+def _group_forests(
+    result: TimedExports, pooled: TimedEvaluation
+) -> list[dict[str, Any]]:
+    """Return the AUC and the observed risk of each group beside those of all."""
+    if result.whole is None or result.whole.kind != "groups":
+        return []
+    time = pooled.predicts or max(pooled.horizons)
+    parts = {**result.parts, "pooled": pooled}
+    forests = []
+    for measure, title in (("auc", "AUC"), ("observed_risk", "Observed risk")):
+        rows = [
+            ForestRow.of(name, part.measure(measure, time))
+            for name, part in parts.items()
+        ]
+        heading, whole = f"{title} by {time:g}", len(rows) - 1
+        forests.append(
+            forest_values(heading, rows, rows[whole].estimate, whole=[whole])
+        )
+    return forests
+
+
+def _timed_values(result: TimedExports, *, curves: bool) -> dict[str, Any]:
+    """Return the pictures over time and at each horizon, and all measures."""
+    drawn = {n: p for n, p in result.parts.items() if p.table.refusal is None}
+    summary = {} if result.whole is None else result.whole.summary()
+    return {
+        "summary": _estimate_table(summary) if summary else None,
+        "parts": [
             _part(part, name, place)
             for place, (name, part) in enumerate(drawn.items())
             if curves
         ],
-        tables=[
+        "tables": [
             table
             for name, part in result.parts.items()
             for table in _tables(part, name)
         ],
-        notes=[("", note) for note in first.notes]
+        "notes": [("", note) for note in next(iter(result.parts.values())).notes]
         if result.whole is None
         else result.whole.notes,
-        refusals=[
-            (n, p.table.refusal) for n, p in result.parts.items() if p.table.refusal
-        ],
-        promise=promise.removeprefix("Claim: "),
-        claim=claim,
-        plan="" if plan is None else dumps(plan),
-        digest="" if plan is None else plan.digest().hex(),
-        record=None if record is None else script_json(record),
-        receipts=receipts,
-        record_digest="" if record is None else record["digest"],
-        releases=[] if record is None else record["releases"],
-        versions=made.versions,
-        unverifiable="" if record else UNVERIFIABLE,
-        **_page_parts(),
-    )
+    }
 
 
 def _page_parts() -> dict[str, str]:
@@ -155,14 +199,11 @@ def _follow_up(result: TimedEvaluation) -> str:
 
 def _question(result: TimedEvaluation) -> str:
     times = " and ".join(f"{t:g}" for t in result.horizons)
-    sites = result.source.expected
-    pooled = (
-        "at one site" if sites == 1 else f"over {sites} sites, without pooling data"
-    )
-    return f"How well it predicts the event by {times}, measured {pooled}."
+    where = measured_where(result.source, result.claim, result.plan)
+    return f"How well it predicts the event by {times}, measured {where}."
 
 
-def _headlines(result: TimedEvaluation) -> list[tuple[str, Estimate, str]]:
+def _headlines(result: TimedEvaluation) -> list[Headline]:
     time = result.predicts or max(result.horizons)
     auc, risk = result.auc(time), result.observed_risk(time)
     of_two = (
@@ -174,39 +215,26 @@ def _headlines(result: TimedEvaluation) -> list[tuple[str, Estimate, str]]:
         f"{_percent(result.concordance)} of the time (Harrell)."
     )
     shown = [
-        (f"AUC by {time:g}", auc, of_two),
-        ("Concordance", result.concordance, earlier),
+        Headline(f"AUC by {time:g}", auc, of_two, 0.5),
+        Headline("Concordance", result.concordance, earlier, 0.5),
     ]
     ratio = result.measure("observed_expected", time)
     if not ratio.value > 0:  # undefined, or nobody had the event
         words = (
             f"The share of people with the event by {time:g}, censoring allowed for."
         )
-        return [*shown, (f"Risk by {time:g}", risk, words)]
+        return [*shown, Headline(f"Risk by {time:g}", risk, words)]
     predicted = risk.value / ratio.value
     words = (
         f"By {time:g}, {_percent(risk)} have the event; the model predicted "
         f"{predicted:.1%}. Above 1 it predicts too little."
     )
-    return [*shown, (f"Observed over predicted, by {time:g}", ratio, words)]
+    return [*shown, Headline(f"Observed over predicted, by {time:g}", ratio, words)]
 
 
 def _percent(estimate: Estimate) -> str:
     known = not math.isnan(estimate.value)
     return f"{estimate.value:.1%}" if known else "an unknown share"
-
-
-def _headline(title: str, estimate: Estimate, sentence: str) -> dict[str, Any]:
-    value, (low, high) = estimate.value, estimate.interval()
-    known = not math.isnan(value)
-    bar = (200 * low, 200 * max(high - low, 0.01), 200 * value)
-    return {
-        "title": title,
-        "value": f"{value:.3f}" if known else "undefined",
-        "interval": f"{low:.3f} to {high:.3f}" if known else "",
-        "sentence": sentence,
-        "bar": bar if known and estimate.support == UNIT else None,
-    }
 
 
 def _part(result: TimedEvaluation, name: str, place: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import discreet
@@ -406,3 +407,131 @@ def test_every_section_has_its_template_and_its_script():
         files = [f"{section.name}.html.j2", *filter(None, [section.script])]
         for file in files:
             assert (Path(page.__file__).parent / "templates" / file).exists()
+
+
+# -- what a page says about its data -----------------------------------------------
+
+
+def _words(text):
+    body = re.sub(r"<(script|style|pre)[^>]*>.*?</\1>", " ", text, flags=re.DOTALL)
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
+
+
+def _own_columns(n=3000):
+    rng = np.random.default_rng(12)
+    scores = rng.random(n)
+    return {
+        "y_score": scores,
+        "y_true": (rng.random(n) < scores).astype(int),
+        "hospital": np.array(["north", "south", "east"])[np.arange(n) % 3],
+    }
+
+
+def _own(by_site):
+    columns = pd.DataFrame(_own_columns())
+    if by_site:
+        return discreet.evaluate(columns, site="hospital")
+    return discreet.evaluate(columns.drop(columns="hospital"))
+
+
+def _followed(own):
+    rng = np.random.default_rng(13)
+    risk, left = rng.random(2000), rng.uniform(0, 8, 2000)
+    died = rng.exponential(5 / (0.2 + risk))
+    rows = discreet.Examples(risk, time=np.minimum(died, left), event=died <= left)
+    return discreet.evaluate(rows if own else [rows, rows], horizons=[2, 5])
+
+
+OWN = {
+    "one frame": lambda: _own(by_site=False),
+    "one frame by site": lambda: _own(by_site=True),
+    "follow-up": lambda: _followed(own=True),
+}
+
+
+@pytest.fixture(scope="module")
+def own_pages():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", discreet.DisclosureWarning)
+        found = {name: make() for name, make in OWN.items()}
+    return {
+        name: [_words(each.exports.html(record=r)) for r in (True, False)]
+        for name, each in found.items()
+    }
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_question_about_own_data_does_not_speak_of_sites_that_cannot_pool(
+    own_pages, name
+):
+    words, _ = own_pages[name]
+    assert "measured on own data, all in one place." in words
+    assert "without pooling data" not in words
+    assert "Sites 1 of 1" not in words
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_box_about_own_data_promises_nothing_and_simulates_nothing(own_pages, name):
+    words, _ = own_pages[name]
+    assert "No privacy was promised" in words
+    assert "nothing had to be hidden, and nothing is" in words
+    for untrue in ("What was promised", "simulat", "costs no privacy", "was charged"):
+        assert untrue not in words
+    assert "every site agreed to" not in words
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_notice_on_own_data_says_that_the_counts_are_in_the_file_and_no_more(
+    own_pages, name
+):
+    whole, bare = own_pages[name]
+    assert "This file holds exact counts of the rows by score and label" in whole
+    assert "The exact counts of the rows are left out of this file" in bare
+    for words in (whole, bare):
+        assert "the sites revealed" not in words
+        assert "only to those who may see them" not in words
+
+
+@pytest.mark.filterwarnings("ignore::discreet.DisclosureWarning")
+def test_data_of_several_sites_keep_their_question_promise_and_notice():
+    for found in (discreet.evaluate([_site(1, 900)] * 2), _followed(own=False)):
+        words = _words(found.exports.html())
+        assert "over 2 sites, without pooling data" in words
+        assert "What was promised" in words
+        assert "as a simulation" in words
+        assert "every number that the sites revealed" in words
+
+
+def test_labels_have_their_own_positives_on_the_page():
+    rng = np.random.default_rng(14)
+    first, second = (rng.random(2000) < share for share in (0.1, 0.4))
+    columns = {
+        "effusion": first.astype(int),
+        "fracture": second.astype(int),
+        "p": np.clip(rng.normal(0.3 + 0.3 * first, 0.2), 0, 1),
+        "q": np.clip(rng.normal(0.3 + 0.3 * second, 0.2), 0, 1),
+    }
+    rows = pd.DataFrame(columns)
+    found = discreet.evaluate(rows, labels=["effusion", "fracture"], scores=["p", "q"])
+    words = _words(found.exports.html())
+    assert f"Positives {first.sum()} effusion, {second.sum()} fracture" in words
+    assert "positives from negatives for each label" in words
+
+
+def test_a_grouped_comparison_leads_with_the_verdict_and_the_counts_of_all_groups():
+    rng = np.random.default_rng(15)
+    y = rng.random(3000) < 0.3
+    first = 1 / (1 + np.exp(-rng.normal(2.0 * y - 1, 1)))
+    other = np.clip(first + rng.normal(0, 0.2, 3000), 0, 1)
+    group = np.where(rng.random(3000) < 0.4, "old", "young")
+    found = discreet.compare(
+        [discreet.Examples(np.column_stack([first, other]), y, groups=group)],
+        names=("new", "prior"),
+        groups=["old", "young"],
+    )
+    text = found.exports.html()
+    assert '<p class="verdict">pooled: ' in text
+    words = _words(text)
+    assert f"Examples 3,000 Positives {y.sum()}" in words
+    assert "positives from negatives in each group, measured" in words
+    assert re.search(r"Sensitivity at [\d.]+, new less prior", words)
