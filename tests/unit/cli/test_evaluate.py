@@ -228,7 +228,28 @@ def test_the_demo_is_right_against_scikit_learn(tmp_path):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert f'<div class="big">{found["value"]:.3f}</div>' in page
     assert "<h1>sepsis-demo</h1>" in page
-    assert run.stdout.endswith(f"{tmp_path / 'report.html'}\n")
+    assert run.stdout.endswith(f"{tmp_path / 'followup.html'}\n")
+    names = ("Pooling the follow-up, if allowed", "Averaging the 12 local concordances")
+    together, averaged = (float(rows[name][0]) for name in names)
+    assert float(rows["discreet, 1-DP"][0]) == pytest.approx(together, abs=0.02)
+    assert averaged < together - 0.03
+
+
+def test_the_demos_follow_up_is_ranked_as_scikit_survival_ranks_it():
+    from sksurv.metrics import concordance_index_censored
+
+    from discreet.cli.demo import _concordance, simulate_follow_up, simulate_hospitals
+
+    smallest = simulate_hospitals()[-4:]
+    sites = simulate_follow_up(smallest)
+    batches = [batch for site in sites for batch in site.batches()]
+    s, d, t = (
+        np.concatenate([each(batch) for batch in batches])
+        for each in (lambda b: b.scores[0], lambda b: b.labels, lambda b: b.times)
+    )
+    inside = t <= 1825  # later events are past the last horizon
+    expected = concordance_index_censored((d == 1) & inside, np.minimum(t, 1826), s)[0]
+    assert _concordance(sites) == pytest.approx(expected, abs=0.002)
 
 
 @pytest.mark.parametrize(
