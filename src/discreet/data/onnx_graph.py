@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import onnx
 from onnx import (
     AttributeProto,
@@ -22,14 +23,17 @@ from onnx import (
     ModelProto,
     NodeProto,
     TensorProto,
+    numpy_helper,
 )
 from onnx import helper as onnx_helper
 
 from discreet.codec.parsing import shown
+from discreet.data.onnx_hazards import check_trees, divisors
 from discreet.data.onnx_rules import (
     DOMAINS,
     LONGEST,
     MAIN,
+    ML,
     RULES,
     Fixed,
     NotRowWiseError,
@@ -225,6 +229,10 @@ class Prepared:
     """Outputs that are all zero in a row with a category that the model does not know."""
     last: str
     """The operator that makes the output: whether scores are logits is told by it."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """Every tensor with rows, and the shape that the proof gave it."""
+    divisors: tuple[str, ...]
+    """Tensors that are divided by: whole numbers there are refused."""
 
 
 def prepared(
@@ -238,7 +246,9 @@ def prepared(
 ) -> Prepared:
     """Cut the graph down to what makes one tensor, and prove that it is row-wise.
 
-    With ``one_by_one`` what is returned takes one row at a time.
+    What the proof took as constant is a constant of the graph that is run, so that no
+    second evaluation of it can come to another value. With ``one_by_one`` what is
+    returned takes one row at a time.
     """
     batch, graph = batch_of(model), model.graph
     nodes = [_plain(node) for node in _needed(graph, tensor)]
@@ -249,8 +259,15 @@ def prepared(
         for each in inputs
     }
     unknown = _openly(nodes)
-    _prove(nodes, kept, shapes, tensor, opset=_opset(model), batch=batch)
+    states = _prove(nodes, kept, shapes, tensor, opset=_opset(model), batch=batch)
     last = _last(nodes, tensor)
+    proved = {name: s.shape for name, s in states.items() if isinstance(s, Rows)}
+    if one_by_one:
+        proved = {}  # a row at a time: of other shapes, and alone by construction
+    elif states:
+        nodes, kept = _folded(nodes, kept, states)
+        unknown = tuple(name for name in unknown if name in proved)
+    asked = divisors(nodes, kept)
     if softmax:
         raw, tensor = tensor, "discreet_softmax"
         nodes.append(onnx_helper.make_node("Softmax", [raw], [tensor], axis=-1))
@@ -271,16 +288,46 @@ def prepared(
     whole.opset_import.extend(known.values())
     if not known.keys() & {MAIN, "ai.onnx"}:
         whole.opset_import.append(onnx_helper.make_opsetid(MAIN, _NEWEST))
-    return Prepared(whole, 1 if one_by_one else batch, unknown, last)
+    rows = 1 if one_by_one else batch
+    return Prepared(whole, rows, unknown, last, proved, asked)
+
+
+def _folded(
+    nodes: Sequence[NodeProto],
+    constants: Sequence[TensorProto],
+    states: Mapping[str, State],
+) -> tuple[list[NodeProto], list[TensorProto]]:
+    """Put the values of the proof in the place of the operators that make them."""
+
+    def fixed(name: str) -> bool:
+        return isinstance(states[name], Fixed)
+
+    left = [n for n in nodes if not all(fixed(name) for name in n.output if name)]
+    written = {tensor.name: tensor for tensor in constants}
+    kept = []
+    for name in dict.fromkeys(name for n in left for name in n.input if name):
+        if name in written:
+            kept.append(written[name])
+        elif isinstance(state := states[name], Fixed):
+            value = np.array(state.value)
+            if value.dtype.kind == "U":
+                value = value.astype(object)
+            kept.append(numpy_helper.from_array(value, name))
+    return left, kept
 
 
 def _opset(model: ModelProto) -> int:
-    main = [o.version for o in model.opset_import if DOMAINS.get(o.domain) == MAIN]
-    if min(main, default=_NEWEST) < _OLDEST:
-        raise InputError(
-            f"the model is of opset {min(main)}: export it with {_OLDEST} on"
-        )
-    return max(main, default=_NEWEST)
+    """Return which rules the operators have; a file that names two is refused."""
+    versions: dict[str, set[int]] = {MAIN: set(), ML: set()}
+    for opset in model.opset_import:
+        if opset.domain in DOMAINS:
+            versions[DOMAINS[opset.domain]].add(opset.version)
+    if any(len(each) > 1 for each in versions.values()):
+        raise InputError("the model names several opsets of one domain: export it anew")
+    main = max(versions[MAIN], default=_NEWEST)
+    if main < _OLDEST:
+        raise InputError(f"the model is of opset {main}: export it with {_OLDEST} on")
+    return main
 
 
 def _prove(
@@ -291,16 +338,21 @@ def _prove(
     *,
     opset: int,
     batch: int,
-) -> None:
-    """Refuse a graph unless each row of a tensor depends on that row alone."""
+) -> dict[str, State]:
+    """Refuse a graph unless each row of a tensor depends on that row alone.
+
+    Returns what each tensor is; nothing for a model that takes one row at a time.
+    """
     for node in nodes:
         if (DOMAINS[node.domain], node.op_type) not in RULES:
             raise NotRowWiseError(
                 f"the model uses {title(node)}, which is not known to score each row "
                 "by itself"
             )
+        check_trees(node)
     if batch == 1:
-        return  # one row at a time, by operators that draw nothing at random
+        _refuse_training(nodes, constants)
+        return {}  # one row at a time, by operators that draw nothing at random
     states: dict[str, State] = {
         held.name: Fixed(tuple(held.dims), array_of(held)) for held in constants
     }
@@ -312,6 +364,20 @@ def _prove(
         raise InputError("this output does not depend on the model's inputs")
     if state.axis != 0 or len(state.shape) > 2:
         raise InputError("this output is no vector of numbers for each row")
+    return states
+
+
+def _refuse_training(
+    nodes: Sequence[NodeProto], constants: Sequence[TensorProto]
+) -> None:
+    """Refuse Dropout that draws, where no rule looks at its inputs."""
+    off = {t.name for t in constants if not array_of(t).any()}
+    for node in nodes:
+        training = node.input[2] if len(node.input) > 2 else ""
+        if node.op_type == "Dropout" and training and training not in off:
+            raise NotRowWiseError(
+                "the model uses Dropout as in training, which is random"
+            )
 
 
 def _needed(graph: GraphProto, tensor: str) -> list[NodeProto]:
@@ -327,6 +393,7 @@ def _needed(graph: GraphProto, tensor: str) -> list[NodeProto]:
 def _plain(node: NodeProto) -> NodeProto:
     copied = NodeProto()
     copied.CopyFrom(node)
+    copied.name = ""  # it would be in the runtime's messages
     return copied
 
 

@@ -160,7 +160,8 @@ class _Call:
         return axis % rank
 
 
-_OF_SHAPES: Final = frozenset({"Shape", "Size"})
+_BY_RULE: Final = frozenset({"Shape", "Size", "Dropout"})
+"""Operators whose rule is asked even where all inputs are constants."""
 _GROWING: Final = frozenset({"Expand", "Tile", "Range", "Pad", "OneHot"})
 """Operators whose output may be larger than their inputs, by numbers that these hold."""
 _Rule: TypeAlias = Callable[[_Call], "State | list[State]"]
@@ -174,7 +175,7 @@ def advance(node: NodeProto, states: dict[str, State], opset: int, batch: int) -
     attributes = {a.name: onnx_helper.get_attribute_value(a) for a in node.attribute}
     call = _Call(node, attributes, inputs, opset, batch)
     try:
-        if any(isinstance(s, Rows) for s in inputs) or node.op_type in _OF_SHAPES:
+        if any(isinstance(s, Rows) for s in inputs) or node.op_type in _BY_RULE:
             made = RULES[DOMAINS[node.domain], node.op_type](call)
         else:
             made = _folded(call)
@@ -262,8 +263,11 @@ def _uniform(state: Fixed, axis: int) -> bool:
         return False
     if state.value.strides[axis] == 0:
         return True
-    first = np.take(state.value, [0], axis=axis)
-    return bool((state.value == first).all())
+    value = state.value
+    if value.dtype.kind != "O":  # by their bits: 0.0 and -0.0 are told apart by 1/x
+        value = np.ascontiguousarray(value)
+        value = value.view(f"u{value.dtype.itemsize}")
+    return bool((value == np.take(value, [0], axis=axis)).all())
 
 
 def _aligned(call: _Call, states: Sequence[State | None]) -> Rows:
@@ -294,8 +298,8 @@ def _dropout(call: _Call) -> list[State]:
         training is not None and (training.value is None or bool(training.value.any()))
     ):
         raise NotRowWiseError("the model uses Dropout as in training, which is random")
-    x = call.rows()
-    return [x, x]
+    x = call.state()
+    return [x, Rows(x.shape, x.axis) if isinstance(x, Rows) else Fixed(x.shape)]
 
 
 def _matmul(call: _Call) -> State:
@@ -703,6 +707,8 @@ def _regressor(call: _Call) -> State:
 
 def _encoded(call: _Call) -> State:
     x = call.rows()
+    if x.axis != 0:  # its zeros tell by their place which rows have no score
+        raise call.across()
     many = len(call.attributes.get("cats_int64s", ())) or len(
         call.attributes.get("cats_strings", ())
     )
@@ -723,6 +729,8 @@ def _extracted(call: _Call) -> State:
 
 def _vectorized(call: _Call) -> State:
     tables = [_table(call, place) for place in range(len(call.inputs))]
+    if call.attributes.get("inputdimensions") != [t.shape[1] for t in tables]:
+        raise InputError("FeatureVectorizer has inputs that do not fit")
     return Rows((call.batch, sum(t.shape[1] for t in tables)), 0)
 
 

@@ -34,7 +34,11 @@ def graph(
         [helper.make_tensor_value_info(output, FLOAT, [rows, columns])],
         initializer=list(constants),
     )
-    domains = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)]
+    learned = more.pop("ml", 3)
+    domains = [
+        helper.make_opsetid("", opset),
+        helper.make_opsetid("ai.onnx.ml", learned),
+    ]
     domains += [helper.make_opsetid(d, 1) for d in more.pop("domains", ())]
     model = helper.make_model(made, opset_imports=domains, ir_version=8, **more)
     names = model.metadata_props.add()
@@ -157,6 +161,58 @@ HOSTILE = {
             ("ReduceMean", ("all",), ("score",), {"axes": [1]}),
         ],
         [W],
+    ),
+    "Mul of signs of zeros": graph(  # 1/0 is not 1/-0: how many rows stand before?
+        [
+            LINEAR,
+            ("Slice", ("X", "zero", "one", "one"), ("a",), {}),
+            ("Equal", ("a", "rare"), ("hit",), {}),
+            ("Cast", ("hit",), ("gate",), {"to": FLOAT}),
+            ("Mul", ("gate", "signs"), ("small",), {}),
+            ("Reciprocal", ("small",), ("large",), {}),
+            ("Clip", ("large", "low", "high"), ("place",), {}),
+            ("Mul", ("place", "gate"), ("gated",), {}),
+            ("Add", ("z", "gated"), ("score",), {}),
+        ],
+        [
+            W,
+            ZERO,
+            ints("one", 1),
+            constant("rare", 12345.0),
+            constant("low", -5.0),
+            constant("high", 5.0),
+            constant("signs", np.where(np.arange(4096) % 2, -0.0, 0.0)[:, None]),
+        ],
+    ),
+    "OneHotEncoder": graph(  # of a turned table: its unknown rows are others
+        [
+            ("Transpose", ("X",), ("t",), {"perm": [1, 0]}),
+            ("Cast", ("t",), ("whole",), {"to": TensorProto.INT64}),
+            (
+                "OneHotEncoder",
+                ("whole",),
+                ("hot",),
+                {"domain": "ai.onnx.ml", "cats_int64s": [0, 1, 2], "zeros": 0},
+            ),
+            ("ReduceSum", ("hot", "last"), ("many",), {"keepdims": 0}),
+            ("Transpose", ("many",), ("score",), {"perm": [1, 0]}),
+        ],
+        [ints("last", 2)],
+        columns=3,
+    ),
+    "Dropout of a constant": before(
+        ("Dropout", ("one", "half", "yes"), ("drawn",), {}),
+        ("Mul", ("z", "drawn"), ("score",), {}),
+        constants=[
+            constant("one", [[1.0]]),
+            constant("half", 0.5),
+            constant("yes", True, np.bool_),
+        ],
+    ),
+    "Dropout of one row": graph(
+        [LINEAR, ("Dropout", ("z", "half", "yes"), ("score",), {})],
+        [W, constant("half", 0.5), constant("yes", True, np.bool_)],
+        rows=1,
     ),
     "Mul": after(
         ("Shape", ("X",), ("shape",), {}),
@@ -290,6 +346,77 @@ def branching():
             ("If", ("yes",), ("score",), {"then_branch": inner, "else_branch": inner}),
         ],
         [W, constant("yes", True, np.bool_)],
+    )
+
+
+def two_opsets(first, second):
+    """Return a file that names two opsets: a softmax over all axes in the older one."""
+    raw = before(
+        ("Reshape", ("z", "line"), ("u",), {}),
+        ("Softmax", ("u",), ("s",), {"axis": 1}),
+        ("Reshape", ("s", "table"), ("score",), {}),
+        constants=[ints("line", 1, 1, -1), ints("table", -1, 1)],
+    )
+    model = onnx.load_from_string(raw)
+    del model.opset_import[:]
+    model.opset_import.extend([helper.make_opsetid(*each) for each in (first, second)])
+    return model.SerializeToString()
+
+
+def tree(child, *, places=False):
+    """Return a file with one tree, whose node 3 has ``child`` on its left."""
+    left, right = [2, 0, 4, child, 0, 0], [1, 0, 3, 5, 0, 0]
+    if places:  # as TreeEnsemble, whose leaves are counted apart
+        node = {
+            "tree_roots": [0],
+            "nodes_featureids": [0, 0, 0],
+            "nodes_modes": constant("", [4, 4, 4], np.uint8),
+            "nodes_splits": constant("", [100.0, 200.0, 5.0]),
+            "nodes_truenodeids": [1, 1, child],
+            "nodes_trueleafs": [0, 1, 0 if child < 3 else 1],
+            "nodes_falsenodeids": [0, 2, 2],
+            "nodes_falseleafs": [1, 0, 1],
+            "leaf_targetids": [0] * 4,
+            "leaf_weights": constant("", [1.0, 2.0, 3.0, 4.0]),
+            "n_targets": 1,
+        }
+        return graph(
+            [("TreeEnsemble", ("X",), ("score",), {"domain": "ai.onnx.ml", **node})],
+            ml=5,
+        )
+    node = {
+        "nodes_treeids": [0] * 6,
+        "nodes_nodeids": list(range(6)),
+        "nodes_featureids": [0] * 6,
+        "nodes_modes": ["BRANCH_GT" if k in (0, 2, 3) else "LEAF" for k in range(6)],
+        "nodes_values": [100.0, 0.0, 200.0, 5.0, 0.0, 0.0],
+        "nodes_truenodeids": left,
+        "nodes_falsenodeids": right,
+        "target_treeids": [0] * 3,
+        "target_nodeids": [1, 4, 5],
+        "target_ids": [0] * 3,
+        "target_weights": [1.0, 2.0, 3.0],
+        "n_targets": 1,
+    }
+    name = "TreeEnsembleRegressor"
+    return graph([(name, ("X",), ("score",), {"domain": "ai.onnx.ml", **node})])
+
+
+def dividing(op, *, kind=TensorProto.INT64, by="a"):
+    """Return a file that divides by the rows' first column, or by a constant."""
+    return before(
+        ("Slice", ("X", "zero", "one", "one"), ("first",), {}),
+        ("Cast", ("first",), ("a",), {"to": kind}),
+        (op, ("seven", by) if by == "a" else ("a", by), ("quotient",), {}),
+        ("Cast", ("quotient",), ("there",), {"to": FLOAT}),
+        ("Add", ("z", "there"), ("score",), {}),
+        constants=[
+            ZERO,
+            ints("one", 1),
+            constant("seven", 7, helper.tensor_dtype_to_np_dtype(kind)),
+            ints("minus", -1),
+            ints("nought", 0),
+        ],
     )
 
 

@@ -44,6 +44,17 @@ def test_a_graph_that_looks_across_rows_is_refused_by_the_operators_name(name):
         (b"", "no ONNX file"),
         (files.graph([files.LINEAR, files.SQUASH], [files.W], opset=6), "opset"),
         (
+            files.before(
+                (
+                    "FeatureVectorizer",
+                    ("z", "z"),
+                    ("score",),
+                    {"domain": "ai.onnx.ml", "inputdimensions": [3, 3]},
+                )
+            ),
+            "do not fit",
+        ),
+        (
             files.graph(
                 [
                     ("ConstantOfShape", ("huge",), ("h",), {}),
@@ -55,7 +66,7 @@ def test_a_graph_that_looks_across_rows_is_refused_by_the_operators_name(name):
             "too large",
         ),
     ],
-    ids=["branch", "external", "domain", "damaged", "empty", "old", "bomb"],
+    ids=["branch", "external", "domain", "damaged", "empty", "old", "vectors", "bomb"],
 )
 def test_a_file_that_reaches_beyond_a_plain_graph_is_refused(raw, words):
     with pytest.raises(InputError, match=words):
@@ -164,8 +175,7 @@ def test_what_the_proof_misses_is_found_by_the_trial_and_run_row_by_row(
     (tmp_path / "sitecustomize.py").write_text(
         f"import sys; sys.path.insert(0, {str(source)!r})\n"
         "from discreet.data import onnx_rules\n"
-        "for key in list(onnx_rules.RULES):\n"
-        "    onnx_rules.RULES[key] = lambda call: call.rows()\n"
+        "onnx_rules.RULES['', 'Softmax'] = lambda call: call.rows()\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     for name, size in (("softmax", 1), ("sigmoid", 4096)):
@@ -178,6 +188,115 @@ def test_what_the_proof_misses_is_found_by_the_trial_and_run_row_by_row(
         model = ModelFile(path, kind="probability")
         assert model._found["batch"] == size
         model.close()
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_a_file_that_names_two_opsets_is_refused(domain):
+    """The proof would follow one of them, and the runtime the other."""
+    for first, second in ((17, 11), (11, 17)):
+        with pytest.raises(InputError, match="several opsets"):
+            checked(files.two_opsets(("", first), (domain, second)))
+    assert checked(files.two_opsets(("", 17), (domain, 17))).batch == 4096
+
+
+@pytest.mark.parametrize("places", [False, True])
+def test_a_tree_that_leads_back_is_refused(places):
+    """A row that reaches the circle would keep the process for ever."""
+    circles = (1, 2) if places else (0, 2, 3)
+    for child in circles:
+        with pytest.raises(InputError, match="circle in a tree"):
+            checked(files.tree(child, places=places))
+    assert checked(files.tree(3 if places else 4, places=places)).last.startswith(
+        "Tree"
+    )
+
+
+def test_a_tree_whose_child_is_not_there_is_refused():
+    with pytest.raises(InputError, match="damaged"):
+        checked(files.tree(77))
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_whole_numbers_are_not_divided_by_what_a_row_holds(tmp_path, op):
+    """The processor stops at 7/0, and at the least number divided by -1."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(files.dividing(op))
+    with pytest.raises(InputError, match="divides whole numbers"):
+        ModelFile(path)
+    for by in ("minus", "nought"):
+        path.write_bytes(files.dividing(op, by=by))
+        with pytest.raises(InputError, match="by 0 or by -1"):
+            ModelFile(path)
+    path.write_bytes(files.dividing(op, by="one"))
+    ModelFile(path, kind="logit").close()
+
+
+def test_floats_are_divided_by_what_a_row_holds(tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(files.dividing("Div", kind=files.FLOAT))
+    model = ModelFile(path, kind="logit")
+    assert model.score([np.array([0.0]), *[np.zeros(1)] * 2])[0, 0] == np.inf
+    model.close()
+
+
+def test_what_was_proved_constant_is_a_constant_of_what_is_run():
+    """A second evaluation, by other code, could come to another axis or shape."""
+    ready = checked(files.MLP)
+    assert [node.op_type for node in ready.model.graph.node] == [
+        "Gemm",
+        "Relu",
+        "Reshape",
+        "Gemm",
+    ]
+    held = {t.name: numpy_helper.to_array(t) for t in ready.model.graph.initializer}
+    assert held["table"].tolist() == [4096, 8]
+
+
+def test_a_shape_that_the_proof_misses_is_found_by_a_run(tmp_path, monkeypatch):
+    source = Path(discreet.__file__).parents[1]
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys; sys.path.insert(0, {str(source)!r})\n"
+        "from discreet.data import onnx_rules\n"
+        "onnx_rules.RULES['', 'Tile'] = lambda call: call.rows()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    path = tmp_path / "m.onnx"
+    for times in (1, 2):
+        path.write_bytes(
+            files.before(
+                ("Tile", ("z", "times"), ("wide",), {}),
+                ("ReduceSum", ("wide", "last"), ("score",), {"keepdims": 1}),
+                constants=[files.ints("times", 1, times), files.ints("last", 1)],
+            )
+        )
+        if times == 1:
+            ModelFile(path, kind="logit").close()
+        else:
+            with pytest.raises(InputError, match="another shape"):
+                ModelFile(path, kind="logit")
+
+
+def test_a_row_that_fails_is_alone_whatever_the_operator_is_called(tmp_path):
+    """The runtime's message holds an operator's name, which the file's author chose."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(
+        files.before(
+            ("Slice", ("X", "zero", "one", "one"), ("a",), {}),
+            ("Cast", ("a",), ("place",), {"to": 7}),
+            ("Gather", ("table", "place"), ("there",), {"name": "alloc"}),
+            ("Add", ("z", "there"), ("score",), {}),
+            constants=[
+                files.ZERO,
+                files.ints("one", 1),
+                files.constant("table", np.zeros(5)),
+            ],
+        )
+    )
+    model = ModelFile(path, kind="logit")
+    x = np.zeros((9, 3))
+    x[4] = 99
+    assert np.flatnonzero(np.isnan(model.score(list(x.T))[:, 0])).tolist() == [4]
+    model.close()
 
 
 def test_operators_that_draw_or_branch_have_no_rule():
