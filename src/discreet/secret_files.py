@@ -8,13 +8,18 @@ processes that make the same secret at once one wins and the other is told so.
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from discreet.errors import InputError
+
+_PRIVATE: Final = 0o600
+PUBLIC: Final = 0o644
 
 
 class SecretFileError(InputError):
@@ -25,8 +30,13 @@ class SecretExistsError(SecretFileError):
     """There is such a secret already, and it stays as it is."""
 
 
-def write_secret(path: Path, content: bytes, *, over: bool = False) -> None:
-    """Write a secret, durably; over an older one only if that is asked for."""
+def write_secret(
+    path: Path, content: bytes, *, over: bool = False, mode: int = _PRIVATE
+) -> None:
+    """Write a secret, durably; over an older one only if that is asked for.
+
+    With another ``mode`` a public file is written as whole as a secret.
+    """
     half_written = None
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -34,6 +44,8 @@ def write_secret(path: Path, content: bytes, *, over: bool = False) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
+            if mode != _PRIVATE:
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         if over:
             half_written.replace(path)
@@ -64,6 +76,15 @@ def _name(half_written: Path, path: Path) -> None:
         if path.exists():
             raise FileExistsError from None
         half_written.rename(path)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Delete what killed processes had written of a file before it got its name.
+
+    For a caller that knows that nobody is writing it now.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????"):
+        left.unlink(missing_ok=True)
 
 
 def read_secret(path: Path, *, what: str = "the secret", size: int = -1) -> bytes:

@@ -201,6 +201,14 @@ def revoke(
     name: Annotated[
         str, typer.Option("--site", help="Whose lost key it was, with ed25519:KEY.")
     ] = "",
+    following: Annotated[
+        str | None,
+        typer.Option(
+            "--next",
+            help="That site's next key, with ed25519:KEY: it stays the same site for "
+            "the comparison of exact sums.",
+        ),
+    ] = None,
     since: Since = None,
 ) -> None:
     """Revoke this folder's identity, or note that somebody else's was revoked.
@@ -217,12 +225,13 @@ def revoke(
             f"Send {path} to every member. `discreet keys rotate` makes a new key."
         )
         return
-    revocation = rotation.learn(folder, given, name=name, since=since)
-    typer.echo(f"Noted: {revocation}.")
-    if revocation.successor is not None:
-        typer.echo(
-            f"Its next key has the fingerprint {fingerprint(revocation.successor)}."
-        )
+    noted = rotation.learn(folder, given, name=name, following=following, since=since)
+    for revocation in noted:
+        typer.echo(f"Noted: {revocation}.")
+        if revocation.successor is not None:
+            typer.echo(
+                f"Its next key has the fingerprint {fingerprint(revocation.successor)}."
+            )
     typer.echo("Compare these digits with its owner, by voice.")
 
 

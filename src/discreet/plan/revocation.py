@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeAlias
 
@@ -106,23 +107,6 @@ class Revocation:
         followed = self.successor is None or bool(self.successor_signature)
         return bool(self.signature) and followed
 
-    def dumps(self) -> str:
-        """Write it as the file that is sent to the others."""
-        return tomli_w.dumps(to_table(self))
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read a file that the owner of a key sent, with all its signatures."""
-        what = "the revocation"
-        table = read_toml(read_text(path, "a revocation"), what, error=InputError)
-        read = from_table(cls, table, what, error=InputError, defaults=True)
-        if not read.proven:
-            raise InputError(
-                f"{path.name} is not signed by the keys that it names: a lost key is "
-                "revoked by its text, ed25519:KEY, after a call to its owner"
-            )
-        return read
-
     def __str__(self) -> str:
         return (
             f"a key of {self.name} that was revoked on {self.since} "
@@ -132,7 +116,7 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True)
 class RevokedKeys:
-    """The revocations that a member knows of."""
+    """The revocations that a member knows of, or that one owner sent to the others."""
 
     revoked: tuple[Revocation, ...] = ()
 
@@ -147,13 +131,38 @@ class RevokedKeys:
         """Read a member's own file, or the file that one owner sent."""
         what = "the file of revoked keys"
         table = read_toml(read_text(path, what), what, error=InputError)
-        if "revoked" not in table:
-            return cls((Revocation.read(path),))
         return from_table(cls, table, what, error=InputError)
 
+    @classmethod
+    def sent(cls, path: Path) -> Self:
+        """Read a file that the owner of keys sent: each signed, one after the other."""
+        read = cls.read(path)
+        linked = all(r.successor == after.key for r, after in pairwise(read.revoked))
+        if not (read.revoked and linked and all(r.proven for r in read.revoked)):
+            raise InputError(
+                f"{path.name} is not signed by the keys that it names: a lost key is "
+                "revoked by its text, ed25519:KEY, after a call to its owner"
+            )
+        return read
+
     def dumps(self) -> str:
-        """Write the member's own file."""
+        """Write it as a file."""
         return tomli_w.dumps(to_table(self))
+
+    def leading_to(self, revocation: Revocation) -> Self:
+        """Return a revocation and those of its owner's earlier keys, oldest first.
+
+        The owner sends all of them: whoever missed one learns of it with the next.
+        """
+        chain, seen = [revocation], {revocation.key}
+        while before := next(
+            (r for r in self.revoked if r.successor == chain[0].key and r.proven), None
+        ):
+            if before.key in seen:
+                break
+            seen.add(before.key)
+            chain.insert(0, before)
+        return replace(self, revoked=tuple(chain))
 
     def adding(self, revocation: Revocation) -> Self:
         """Return these and one more; of two about one key the later one stays."""

@@ -302,7 +302,7 @@ def verify(
     plan, signed, receipts = _authentic(record, trusted)
     agreement = report.compare(report.again(record, plan, receipts))
     reason = _judge(agreement, Made.from_dict(record["made"]))
-    signers = _revoked_signers(trusted, {r.site for r in receipts}, revoked)
+    signers = _revoked_signers(trusted or plan, {r.site for r in receipts}, revoked)
     not_compared = (*((reason,) if reason else ()), *signers)
     known = agreement.numbers, agreement.same_bytes, signed, plan.digest().hex()
     if trusted is None or trusted.roster is None:
@@ -386,13 +386,13 @@ def _signed(record: Mapping[str, Any], trusted: Plan | None) -> bool:
 
 
 def _revoked_signers(
-    trusted: Plan | None, receipts: Collection[str], revoked: RevokedKeys | None
+    plan: Plan, receipts: Collection[str], revoked: RevokedKeys | None
 ) -> Iterator[str]:
     """Yield whose signature in a report is by a key that counts no longer."""
-    if trusted is None or trusted.roster is None or revoked is None:
+    if plan.roster is None or revoked is None:
         return
-    signers = {"It": trusted.roster.coordinator}
-    for site in trusted.roster.sites:
+    signers = {"It": plan.roster.coordinator}
+    for site in plan.roster.sites:
         if site.name in receipts:
             signers[f"The receipt of {site.name}"] = site.key
     for what, key in signers.items():

@@ -43,6 +43,7 @@ from discreet.plan.plan import Plan
 from discreet.plan.revocation import RevokedKeys
 from discreet.secagg.keys import signature_holds
 from discreet.secret_files import (
+    PUBLIC,
     SecretFileError,
     check_secret,
     read_secret,
@@ -220,7 +221,7 @@ class CoordinatorKeys:
                 f"{path} holds another identity of {public.name}: compare the "
                 "fingerprints by voice, and revoke or remove the old one"
             )
-        path.write_text(public.dumps(), encoding="utf-8")
+        publish(path.parent, public)
 
     def identity(self) -> Ed25519PrivateKey:
         """Return the key that signs invitations and results."""
@@ -388,11 +389,33 @@ def check_same(folder: Path, coordinator: PublicFile) -> None:
 
 
 def trust(folder: Path, coordinator: PublicFile) -> None:
-    """Let a site connect to whoever shows a certificate of this coordinator."""
+    """Let a site connect to whoever shows a certificate of this coordinator.
+
+    Raises:
+        InputError: its key was revoked, or its authority was replaced.
+    """
     _check_coordinators(coordinator)
     check_counts(coordinator, RevokedKeys.beside(folder))
     _present(folder, IDENTITY)
+    trusted = folder / f"{COORDINATOR}{SUFFIX}"
+    if trusted.exists():
+        _check_newer(PublicFile.read(trusted), coordinator)
     publish(folder, coordinator)
+
+
+def _check_newer(trusted: PublicFile, given: PublicFile) -> None:
+    """Refuse an authority that was replaced: its fingerprint would be the same."""
+    made = [
+        read_certificate(
+            public.authority.encode(), "the authority"
+        ).not_valid_before_utc
+        for public in (trusted, given)
+    ]
+    if trusted.identity == given.identity and made[1] < made[0]:
+        raise InputError(
+            f"this public file has an older authority, of {made[1]:%Y-%m-%d}, than the "
+            "one that is trusted: ask the coordinator for its present file"
+        )
 
 
 def _check_coordinators(public: PublicFile) -> None:
@@ -464,7 +487,7 @@ def _new_folder(folder: Path) -> None:
 def publish(folder: Path, public: PublicFile) -> PublicFile:
     """Write a member's public file into its folder."""
     path = folder / f"{public.name}{SUFFIX}"
-    path.write_text(public.dumps(), encoding="utf-8")
+    write_secret(path, public.dumps().encode(), over=True, mode=PUBLIC)
     return public
 
 

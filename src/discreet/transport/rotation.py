@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from discreet.errors import InputError
-from discreet.plan.cohort import key_from_text
+from discreet.plan.cohort import fingerprint, key_from_text
 from discreet.plan.revocation import REVOKED, SUFFIX, Revocation, RevokedKeys
-from discreet.secret_files import write_secret
+from discreet.secret_files import PUBLIC, write_secret
 from discreet.transport.joining import kept_progress
 from discreet.transport.keys import (
     CA,
@@ -56,26 +56,53 @@ def revoke_own(folder: Path, *, since: str | None = None) -> tuple[Path, Revocat
 
 
 def learn(
-    folder: Path, given: str, *, name: str = "", since: str | None = None
-) -> Revocation:
-    """Note in a member's folder that somebody's key is revoked; return what was noted.
+    folder: Path,
+    given: str,
+    *,
+    name: str = "",
+    following: str | None = None,
+    since: str | None = None,
+) -> tuple[Revocation, ...]:
+    """Note in a member's folder that somebody's keys are revoked; return what was noted.
 
     Args:
         folder: the folder of keys of whoever learns it.
         given: the file that the owner sent, or the text of a key that was lost.
         name: whose lost key it was.
+        following: the text of that member's next key.
         since: the day from which it counts no longer; today by default.
+
+    Raises:
+        InputError: not signed, or another next key was noted already.
     """
     if given.startswith("ed25519:"):
-        revocation = Revocation(
-            name=name or "a member", key=key_from_text(given), since=since or today()
+        lost = Revocation(
+            name=name or "a member",
+            key=key_from_text(given),
+            since=since or today(),
+            successor=None if following is None else key_from_text(following),
         )
+        learnt = RevokedKeys((lost,))
     else:
-        revocation = Revocation.read(Path(given))
+        learnt = RevokedKeys.sent(Path(given))
     if not (folder / IDENTITY).exists():
         raise InputError(f"{folder} has no {IDENTITY}: it is no member's folder")
-    _remember(folder, revocation)
-    return revocation
+    known = RevokedKeys.beside(folder)
+    for revocation in learnt.revoked:
+        _check_same_successor(known.of(revocation.key), revocation)
+        known = known.adding(revocation)
+    _remember(folder, known)
+    return learnt.revoked
+
+
+def _check_same_successor(known: Revocation | None, revocation: Revocation) -> None:
+    """Refuse another next key: a thief has the revoked key, and signs with it."""
+    if known is not None and known.successor not in {None, revocation.successor}:
+        raise InputError(
+            f"another next key of {known.name} was noted already, with the fingerprint "
+            f"{fingerprint(known.successor or b'')}: call its owner; if that one is "
+            f"wrong, take its entry out of {REVOKED}"
+        )
 
 
 def rotate_identity(folder: Path, *, since: str | None = None) -> PublicFile:
@@ -108,8 +135,9 @@ def rotate_authority(folder: Path, *, days: int) -> PublicFile:
     authority = ca.public_bytes(Encoding.PEM)
     write_secret(folder / CA_KEY, pem(ca_key), over=True)
     write_secret(folder / SERVER_KEY, pem(key), over=True)
-    (folder / CA).write_bytes(authority)
-    (folder / CERTIFICATE).write_bytes(certificate.public_bytes(Encoding.PEM))
+    write_secret(folder / CA, authority, over=True, mode=PUBLIC)
+    shown = certificate.public_bytes(Encoding.PEM)
+    write_secret(folder / CERTIFICATE, shown, over=True, mode=PUBLIC)
     signed = PublicFile.signed(
         own.name, identity, authority=authority.decode(), address=own.address
     )
@@ -133,12 +161,12 @@ def check_idle(folder: Path) -> None:
 
 def _note(folder: Path, revocation: Revocation) -> Path:
     """Write the file for the others, and remember it here."""
-    path = folder / f"{revocation.name}{SUFFIX}"
-    path.write_text(revocation.dumps(), encoding="utf-8")
-    _remember(folder, revocation)
+    path, known = folder / f"{revocation.name}{SUFFIX}", RevokedKeys.beside(folder)
+    sent = known.leading_to(revocation).dumps().encode()
+    write_secret(path, sent, over=True, mode=PUBLIC)
+    _remember(folder, known.adding(revocation))
     return path
 
 
-def _remember(folder: Path, revocation: Revocation) -> None:
-    known = RevokedKeys.beside(folder).adding(revocation)
+def _remember(folder: Path, known: RevokedKeys) -> None:
     write_secret(folder / REVOKED, known.dumps().encode(), over=True)

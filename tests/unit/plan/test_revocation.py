@@ -42,12 +42,12 @@ PLAN = replace(
 
 def test_a_revocation_survives_its_file_and_a_members_list(tmp_path):
     sent = tmp_path / "north.revoked.toml"
-    sent.write_text(revocation("north", "north 2").dumps())
-    assert Revocation.read(sent) == revocation("north", "north 2")
-    listed = RevokedKeys().adding(Revocation.read(sent)).adding(revocation("south"))
+    own = RevokedKeys((revocation("north", "north 2"),))
+    sent.write_text(own.dumps())
+    assert RevokedKeys.sent(sent) == own
+    listed = own.adding(revocation("south"))
     (tmp_path / "revoked.toml").write_text(listed.dumps())
     assert RevokedKeys.beside(tmp_path) == listed
-    assert RevokedKeys.read(sent).revoked == (revocation("north", "north 2"),)
     assert RevokedKeys.beside(tmp_path / "elsewhere") == RevokedKeys()
 
 
@@ -80,9 +80,35 @@ def test_nobody_names_another_members_key_as_its_next_one(tmp_path):
     made = Revocation(
         name="north", key=public("north"), since=DAY, successor=public("south")
     ).signed(key("north").sign)
-    (tmp_path / "north.revoked.toml").write_text(made.dumps())
+    (tmp_path / "north.revoked.toml").write_text(RevokedKeys((made,)).dumps())
     with pytest.raises(InputError, match="not signed by the keys that it names"):
-        Revocation.read(tmp_path / "north.revoked.toml")
+        RevokedKeys.sent(tmp_path / "north.revoked.toml")
+
+
+def test_an_owner_sends_the_revocations_of_all_its_earlier_keys(tmp_path):
+    known = RevokedKeys(
+        (
+            revocation("south", "south 2"),
+            revocation("north 2", "north 3"),
+            revocation("north", "north 2"),
+        )
+    )
+    chain = known.leading_to(revocation("north 3", "north 4"))
+    names = ("north", "north 2", "north 3")
+    assert [r.key for r in chain.revoked] == [public(name) for name in names]
+    path = tmp_path / "north.revoked.toml"
+    path.write_text(chain.dumps())
+    assert RevokedKeys.sent(path) == chain
+
+
+@pytest.mark.parametrize("names", [(), ("north", "south")])
+def test_a_file_of_several_owners_or_of_none_is_nobodys(tmp_path, names):
+    """Else the owner of one key could slip in the link of another's."""
+    made = RevokedKeys(tuple(revocation(name, f"{name} 2") for name in names))
+    path = tmp_path / "north.revoked.toml"
+    path.write_text(made.dumps())
+    with pytest.raises(InputError, match="not signed by the keys"):
+        RevokedKeys.sent(path)
 
 
 @pytest.mark.parametrize("since", ["", "18.11.2026", "2026-13-01", "2026-11-18T00"])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import shutil
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from typer.testing import CliRunner, Result
 
 from discreet.cli.main import app
@@ -19,6 +24,7 @@ from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.revocation import Revocation, RevokedKeys
 from discreet.privacy.ledger import Ledger
 from discreet.report.build import result_of
+from discreet.secret_files import write_secret
 from discreet.session.coordinator import AbortedError
 from discreet.session.site import Site
 from discreet.transport.coordinating import coordinate
@@ -28,8 +34,10 @@ from discreet.transport.keys import (
     SiteKeys,
     assemble,
     certificate_in,
+    make_authority,
     public_file_in,
     read_certificate,
+    read_identity,
 )
 from discreet.transport.simulation import run as run_plan
 from unit.session.federations import Federation, examples, plan_for
@@ -143,6 +151,106 @@ def test_a_lost_key_is_revoked_by_its_text(folder: Path) -> None:
         SiteKeys(folder / "south").revoked().check(plan_in(folder))
 
 
+def test_a_lost_key_stays_the_same_site_once_its_next_key_was_noted(
+    folder: Path,
+) -> None:
+    """The commands of docs/signing/incident.md where a key was lost, not stolen."""
+    lost = key_text(public_file_in(folder / "north").identity)
+    (folder / "north" / "identity.key").unlink()
+    (folder / "north" / "north.public.toml").unlink()
+    coordinator = folder / "coordinator/coordinator.public.toml"
+    done("join", coordinator, "--site", "north", "--folder", folder / "north")
+    found = key_text(public_file_in(folder / "north").identity)
+    assert found != lost
+    words = (lost, "--site", "north", "--next", found)
+    done("keys", "revoke", folder / "south", *words)
+    assert SiteKeys(folder / "south").revoked().same_site() == {found: lost}
+
+
+def test_another_next_key_is_refused_once_one_was_noted(folder: Path) -> None:
+    """A thief has the revoked key and names a key of its own as the next one."""
+    shutil.copytree(folder / "north", folder / "thief")
+    done("keys", "rotate", folder / "north")
+    done("keys", "rotate", folder / "thief")
+    done("keys", "revoke", folder / "south", folder / "north/north.revoked.toml")
+    known = SiteKeys(folder / "south").revoked()
+    forged = folder / "thief/north.revoked.toml"
+    assert "another next key of north" in refused(
+        "keys", "revoke", folder / "south", forged
+    )
+    (old,) = known.revoked
+    unlinked = refused("keys", "revoke", folder / "south", key_text(old.key))
+    assert "another next key of north" in unlinked
+    assert SiteKeys(folder / "south").revoked() == known
+
+
+class KilledError(Exception):
+    """Stands for a process that ends between two instructions."""
+
+
+@pytest.mark.parametrize("member", ["north", "coordinator"])
+def test_a_rotation_that_was_killed_is_run_again_and_every_old_key_is_revoked(
+    folder: Path, member: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each write, until one rotation is through; then all others learn of it."""
+    old = public_file_in(folder / member)
+    for survives in itertools.count():
+        written = itertools.count()
+
+        def killed(
+            path: Path,
+            content: bytes,
+            *,
+            over: bool = False,
+            mode: int = 0o600,
+            written: Iterator[int] = written,
+            survives: int = survives,
+        ) -> None:
+            if next(written) == survives:
+                raise KilledError
+            write_secret(path, content, over=over, mode=mode)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("discreet.transport.rotation.write_secret", killed)
+            patch.setattr("discreet.transport.keys.write_secret", killed)
+            if not isinstance(
+                run("keys", "rotate", folder / member).exception, KilledError
+            ):
+                break
+    assert survives == (4 if member == "north" else 9)
+    new = public_file_in(folder / member)
+    done("keys", "revoke", folder / "south", folder / member / f"{member}.revoked.toml")
+    known = SiteKeys(folder / "south").revoked()
+    assert TODAY in str(known.of(old.identity))
+    assert known.of(new.identity) is None
+    assert known.same_site()[key_text(new.identity)] == key_text(old.identity)
+    own = read_identity(folder / member / "identity.key")
+    assert own.public_key().public_bytes_raw() == new.identity
+    with pytest.raises(Exception, match=TODAY):
+        known.check(plan_in(folder))
+
+
+def test_a_replaced_authority_is_not_trusted_again(folder: Path) -> None:
+    """Its public file has the fingerprint of the present one: nobody would notice."""
+    stolen = folder / "stolen.public.toml"
+    old = public_file_in(folder / "coordinator")
+    before = make_authority(days=3)[1].public_bytes(Encoding.PEM).decode()
+    identity = CoordinatorKeys(folder / "coordinator").identity()
+    words = {"authority": before, "address": old.address}
+    stolen.write_text(PublicFile.signed(old.name, identity, **words).dumps())
+    done("keys", "trust", folder / "north", stolen)
+    time.sleep(1.1)  # certificates have seconds
+    done("keys", "rotate", folder / "coordinator", "--only", "authority")
+    new = folder / "coordinator/coordinator.public.toml"
+    done("keys", "trust", folder / "north", new)
+    for again in (
+        ("keys", "trust", folder / "north", stolen),
+        ("join", stolen, "--site", "north", "--folder", folder / "north"),
+    ):
+        assert "an older authority" in refused(*again)
+    assert SiteKeys(folder / "north").coordinator() == PublicFile.read(new)
+
+
 @pytest.mark.parametrize("only", ["identity", "authority", None])
 def test_a_coordinator_rotates_its_identity_its_authority_or_both(
     folder: Path, only: str | None
@@ -236,6 +344,11 @@ def test_verify_says_that_a_report_is_signed_by_a_revoked_key(folder: Path) -> N
     )
     other = run(*words, "--revoked", folder / "coordinator/revoked.toml")
     assert other.output == said.output
+    without_plan = run("verify", report, "--revoked", sent)
+    assert without_plan.exit_code == 3
+    assert "It is signed by a key of coordinator that was revoked" in (
+        without_plan.output
+    )
     json.loads(report.read_text())
 
 
