@@ -8,9 +8,14 @@ are killed while they make it, too. A child first retries the last session that 
 charged, in which the one before it may have been killed. After each kill a copy without
 the write-ahead log is looked at, too: it may be refused, but must not have forgotten.
 
+With ``--tidy`` a child also purges every second session and rotates the secret now and
+then, so that it is killed in these, too. What is left is purged after each kill: no file
+of the ledger then holds an answer of a purged session, and every other answer is there.
+
 The twins are broken on purpose, to show that the comparison sees it: a site that sends
-before it charges, a ledger that seals its head before the entry is committed, and one
-that does not look at its head.
+before it charges, a ledger that seals its head before the entry is committed, one that
+does not look at its head, one that deletes without overwriting, and one that writes the
+entry of a rotation before the secret that it needs.
 
 A killed process is not a power cut: this tests the order of steps and the file's
 recovery, not the disk's honesty about fsync.
@@ -32,9 +37,19 @@ from pathlib import Path
 
 import numpy as np
 
+from discreet.privacy import ledger_file
 from discreet.privacy.account import Use, answer_once
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.ledger_entries import LedgerError, encode, entry_tag, seal
+from discreet.privacy.ledger_entries import (
+    SECRET_SIZE,
+    LedgerError,
+    Purged,
+    Rotated,
+    SiteSecret,
+    encode,
+    entry_tag,
+    seal,
+)
 from discreet.privacy.ledger_file import (
     LedgerFile,
     head_path,
@@ -50,7 +65,8 @@ READY = b"ready"
 WAITS = np.array([1, 2])
 COUNTED = (
     *("kills", "messages", "unsent"),
-    *("undercounts", "changed", "forgotten", "alarms"),
+    *("purged", "rotated"),
+    *("undercounts", "changed", "forgotten", "alarms", "traces"),
 )
 
 
@@ -66,11 +82,38 @@ def seal_first(ledger, entry):
     append(ledger, entry)
 
 
-append = LedgerFile.append
+def delete_only(path):
+    """Connect to a file whose deleted cells stay as they were."""
+    sql = connect(path)
+    sql.execute("PRAGMA secure_delete = OFF")
+    return sql
+
+
+def leave_free_space():
+    """Delete answers without overwriting them."""
+    ledger_file._connect = delete_only
+    LedgerFile.scrub = lambda _: None
+
+
+def rotate_entry_first(ledger, *, at):
+    """Commit the entry of a rotation while its secret is in memory alone."""
+    new = SiteSecret(os.urandom(SECRET_SIZE))
+    ledger._secrets = [*ledger._secrets[: ledger._rotations + 1], new]
+    ledger.append(Rotated(at), secret=new)
+    ledger._sql.execute("COMMIT")
+    time.sleep(0.002)
+    content = b"".join(secret.secret for secret in ledger._secrets)
+    write_private(secret_path(ledger.path), content)
+    ledger._sql.execute("BEGIN IMMEDIATE")
+
+
+append, connect = LedgerFile.append, ledger_file._connect
 TWINS = {
     "seals-first": lambda: setattr(LedgerFile, "append", seal_first),
     "headless": lambda: setattr(LedgerFile, "_check_head", lambda _: None),
     "sends-first": lambda: None,
+    "leaves-space": leave_free_space,
+    "rotates-first": lambda: setattr(LedgerFile, "rotate", rotate_entry_first),
 }
 
 
@@ -79,11 +122,12 @@ def opened(path):
     return Ledger(path) if secret_path(path).exists() else Ledger.new(path)
 
 
-def answer_forever(path, pipe, child, *, broken):
+def answer_forever(path, pipe, child, *, broken, tidy):
     """Answer session after session; ``broken`` sends before it charges."""
     with opened(path) as ledger:
         charged = [] if broken else ledger.uses(POPULATION)
         begun = [paid.session for paid in charged[-1:]]
+        begun = [session for session in begun if session not in purged_of(ledger)]
         new = (f"{child:08d}{i:08d}".encode() for i in count())
         os.write(pipe, READY)
         for session in chain(begun, new):
@@ -94,6 +138,20 @@ def answer_forever(path, pipe, child, *, broken):
             else:
                 message = answer_once(ledger, use(session), lambda: fresh)  # noqa: B023
                 os.write(pipe, session + message)
+            if tidy:
+                if is_purged(session):
+                    ledger.purge([session])
+                else:
+                    ledger.rotate_secret()
+
+
+def is_purged(session):
+    """Whether a child purges this session: every second one."""
+    return int(session[8:]) % 2 == 0
+
+
+def purged_of(ledger):
+    return {e.session for e in ledger.entries() if isinstance(e, Purged)}
 
 
 def answer_until_full(path):
@@ -110,14 +168,14 @@ def answer_until_full(path):
             sys.stdout.write(f"{session.decode()}\n")
 
 
-def killed_after(path, child, waiting, seconds, *, broken):
+def killed_after(path, child, waiting, seconds, **kind):
     """Run a child, wait for so many bytes and then so long, kill it, read the rest."""
     fit, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(fit)
         try:
-            answer_forever(path, writing, child, broken=broken)
+            answer_forever(path, writing, child, **kind)
         finally:
             os._exit(1)
     os.close(writing)
@@ -141,11 +199,12 @@ def main():
     parser.add_argument("--kills-per-ledger", type=int, default=15)
     parser.add_argument("--twin", choices=TWINS)
     parser.add_argument("--full-disk", action="store_true")
+    parser.add_argument("--tidy", action="store_true")
     options = parser.parse_args()
     if options.full_disk:
         answer_until_full(options.folder / "ledger.db")
         return
-    broken = options.twin == "sends-first"
+    kind = {"broken": options.twin == "sends-first", "tidy": options.tidy}
     if options.twin is not None:
         TWINS[options.twin]()
     rng = np.random.default_rng(options.seed)
@@ -158,7 +217,7 @@ def main():
         # Before it has opened the ledger; right after that; after 1 or 2 messages.
         waiting = int(rng.choice([0, len(READY), *(len(READY) + 2 * SIZE * WAITS)]))
         seconds = float(rng.uniform(0.0, options.longest))
-        raw, killed = killed_after(path, child, waiting, seconds, broken=broken)
+        raw, killed = killed_after(path, child, waiting, seconds, **kind)
         found["kills"] += killed
         for start in range(0, len(raw), 2 * SIZE):
             session, message = raw[start : start + SIZE], raw[start + SIZE :][:SIZE]
@@ -194,7 +253,12 @@ def check(path, sent, found):
             ledger.verify()
             charged = {u.session for u in ledger.uses(POPULATION)}
             spent = ledger.spent(POPULATION).epsilon
-            stored = {session: ledger.replay(session, 0) for session in sent}
+            purged = purged_of(ledger)
+            kept = [session for session in sent if session not in purged]
+            stored = {session: ledger.replay(session, 0) for session in kept}
+            if purged:
+                ledger.purge(())
+            rotated = sum(isinstance(e, Rotated) for e in ledger.entries())
     except LedgerError:
         found["alarms"] += 1
         return
@@ -202,10 +266,17 @@ def check(path, sent, found):
     found["undercounts"] += unpaid
     found["unsent"] += len(charged - set(sent))
     found["changed"] += any(
-        messages != {stored[session]}
-        for session, messages in sent.items()
-        if session in charged
+        sent[session] != {stored[session]} for session in kept if session in charged
     )
+    found["purged"] += len(purged)
+    found["rotated"] += rotated
+    found["traces"] += has_traces(path, {m for s in purged for m in sent.get(s, ())})
+
+
+def has_traces(path, messages):
+    """Whether a file of a ledger holds one of these messages."""
+    files = [f.read_bytes() for f in path.parent.glob(f"{path.name}*") if f.is_file()]
+    return any(message in held for message in messages for held in files)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 
 from discreet.privacy.ledger import Ledger
 
-FLAWS = ("undercounts", "changed", "forgotten", "alarms")
+FLAWS = ("undercounts", "changed", "forgotten", "alarms", "traces")
 DRIVER = Path(__file__).with_name("ledger_crash_driver.py")
 
 
@@ -49,6 +49,25 @@ def test_the_comparison_sees_a_wrong_order_and_a_ledger_without_a_head(
     tmp_path, twin, flaw
 ):
     found = crash(tmp_path, "--kills", 40, "--seed", 2, "--twin", twin)
+    assert found[flaw] > 0
+
+
+def test_kills_in_purges_and_rotations_lose_no_charge_and_leave_no_answer(tmp_path):
+    found = crash(tmp_path, "--tidy", "--kills", 100, "--seed", 1, "--longest", 0.05)
+    assert found["kills"] == 100
+    assert found["messages"] > 30
+    assert min(found["purged"], found["rotated"]) > 30
+    assert not any(found[flaw] for flaw in FLAWS)
+
+
+@pytest.mark.parametrize(
+    ("twin", "flaw"), [("leaves-space", "traces"), ("rotates-first", "alarms")]
+)
+def test_the_comparison_sees_free_space_and_a_secret_that_comes_too_late(
+    tmp_path, twin, flaw
+):
+    kills = ("--tidy", "--kills", 40, "--seed", 2, "--longest", 0.05)
+    found = crash(tmp_path, *kills, "--twin", twin)
     assert found[flaw] > 0
 
 

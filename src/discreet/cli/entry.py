@@ -4,9 +4,11 @@
 code  meaning
 ====  ==================================================================
 0     done
-1     the answer is no: a plan that is no use, a site that would decline
+1     the answer is no: a plan that is no use, a check that fails, a session
+      that revealed nothing
 2     something given is wrong; the sentence says what to do
-3     a session of exact areas failed; nothing was revealed
+3     could not be finished: a report that can be checked only in part, a
+      session of exact areas that failed
 70    a fault of the program; the sentence names a log without data
 130   interrupted
 ====  ==================================================================

@@ -17,7 +17,7 @@ from discreet.cli.files import read_plan
 from discreet.codec.documents import to_table
 from discreet.codec.parsing import read_text, shown
 from discreet.errors import InputError, ReleaseError
-from discreet.privacy.account import RETENTION_DAYS, Use, charged, paid, spent_by
+from discreet.privacy.account import Use, charged, paid, spent_by
 from discreet.privacy.composition import (
     About,
     charged_total,
@@ -40,7 +40,7 @@ from discreet.privacy.ledger_entries import (
 )
 from discreet.privacy.ledger_file import secret_path
 from discreet.privacy.unit import Unit
-from discreet.report.disclosures import spent_text, to_csv, to_html
+from discreet.report.disclosures import many, spent_text, to_csv, to_html
 from discreet.session.preview import spent_dict
 
 app = typer.Typer(no_args_is_help=True)
@@ -103,7 +103,7 @@ def _still_held(
 
     purged = sum(isinstance(e, Purged) for e in entries)
     if purged:
-        yield f"The stored answers of {_many(purged, 'session')} were erased."
+        yield f"The stored answers of {many(purged, 'session')} were erased."
     for each in held:
         yield (
             f"Still stored: {each.bytes:,} bytes of answers of session "
@@ -117,20 +117,17 @@ def _still_held(
         yield f"{kept.name} holds the keys of an interrupted session."
 
 
-def _many(count: int, what: str) -> str:
-    return f"1 {what}" if count == 1 else f"{count} {what}s"
-
-
 @app.command()
 def purge(
     path: _Path,
     days: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=0,
-            help="Sessions that nobody went on with for so many days; 0 for all.",
+            help="Sessions that nobody went on with for so many days; 0 for all. By "
+            "default caps.retention_days of policy.toml beside the ledger; 30 without.",
         ),
-    ] = RETENTION_DAYS,
+    ] = None,
 ) -> None:
     """Erase stored answers, and the keys of an interrupted session; charges stay.
 
@@ -147,7 +144,7 @@ def purge(
     with Ledger(path) as ledger:
         left, (count, tag) = len(ledger.held()), ledger.head()
     typer.echo(
-        f"{_many(len(erased), 'session')} erased, {left} still stored; free space of the "
+        f"{many(len(erased), 'session')} erased, {left} still stored; free space of the "
         "file was overwritten. Backups hold what they held."
     )
     typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
@@ -191,9 +188,9 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
         if key not in stored:
             what.append("no message stored")
         if key in settled:
-            many = [str(len(sites)) for sites in settled[key].sums]
-            sums = "the sum" if len(many) == 1 else f"{len(many)} sums"
-            what.append(f"{', '.join(many)} sites in {sums}")
+            sizes = [str(len(sites)) for sites in settled[key].sums]
+            sums = "the sum" if len(sizes) == 1 else f"{len(sizes)} sums"
+            what.append(f"{', '.join(sizes)} sites in {sums}")
         if key in released:
             what.append("released: it cannot be revealed")
         cells = (
@@ -320,8 +317,12 @@ def export(
     """Write the record for an auditor: every disclosure, without secrets and messages.
 
     As .csv or .html: when, plan, purpose, coordinator, charge, one row each; the page can
-    be printed. Otherwise as JSON, every entry and the totals.
+    be printed. As .json, or on the screen: every entry and the totals.
     """
+    if out is not None and out.suffix not in {".csv", ".html", ".json"}:
+        raise InputError(
+            "a record is written as .csv, .html or .json; for a PDF, print the .html"
+        )
     with Ledger(path) as ledger:
         entries, (count, tag) = ledger.entries(), ledger.head()
     if out is not None and out.suffix == ".csv":

@@ -149,6 +149,7 @@ def site(
         SiteKeys(joins.keys),
         answered=answered,
         tell=connection,
+        note=_tell,
         rehearse=rehearse,
     )
     _tell(f"Waiting for {coordinator}: plan {agreed.digest().hex()[:16]}")

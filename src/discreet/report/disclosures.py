@@ -33,10 +33,9 @@ h1 { font-size: 15pt; margin: 0 0 .3em }
 table { border-collapse: collapse; width: 100%; margin: .6em 0 1.2em }
 thead { display: table-header-group }
 tr { break-inside: avoid }
-th, td { border: 1px solid #999; padding: .25em .4em; text-align: left; vertical-align: top;
-  overflow-wrap: anywhere }
-th { background: #eee; font-size: 8.5pt }
-td { font-size: 8pt }
+th, td { border: 1px solid #999; padding: .25em .4em; text-align: left; vertical-align: top }
+th { background: #eee; font-size: 8pt }
+td { font-size: 8pt; overflow-wrap: anywhere }
 p { max-width: 70em; margin: .4em 0 }
 """
 _HEADINGS: Final = {
@@ -165,7 +164,7 @@ def to_html(
         f"<h1>{escape(shown(title))}</h1>",
         (
             f"<p>Every disclosure in the ledger of this site, {escape(made)}. "
-            f"{len(rows)} charges in {count} entries; last tag {escape(tag)}. "
+            f"{many(len(rows), 'charge')} in {count} entries; last tag {escape(tag)}. "
             "The page holds no data and no stored answer. What left this site by other "
             "software is not in it.</p>"
         ),
@@ -196,6 +195,15 @@ def _totals(entries: Sequence[Entry]) -> Iterator[str]:
     yield "</table>"
 
 
+def many(count: int, what: str) -> str:
+    """Return a number of things in words.
+
+    >>> many(1, "charge"), many(2, "charge")
+    ('1 charge', '2 charges')
+    """
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
+
+
 def spent_text(spent: Spent) -> str:
     """Return a total in words.
 
@@ -209,6 +217,5 @@ def spent_text(spent: Spent) -> str:
     if spent.delta:
         parts.append(f"delta {decimal_text(spent.delta)}")
     if spent.exact_sums:
-        many = "" if spent.exact_sums == 1 else "s"
-        parts.append(f"{spent.exact_sums} exact sum{many}")
+        parts.append(many(spent.exact_sums, "exact sum"))
     return ", ".join(parts) or "nothing"

@@ -184,7 +184,8 @@ class Site:
         if before is not None and message.round <= before.round:
             raise MessageError("a second invitation to a round that was joined came")
         self.account.check_patience()
-        self.account.purge_old()
+        if before is None:  # a later round goes on with its own session
+            self.account.purge_old()
         charged_before = self._continued(before, message) if message.round else None
         current.round  # noqa: B018 - refused here when the broadcast sums do not fit
         self.admit(plan, session=charged_before)

@@ -18,11 +18,16 @@ from discreet.failures import sentence
 from discreet.noise.response import ResponseKey
 from discreet.plan.plan import Plan
 from discreet.plan.revocation import RevokedKeys
-from discreet.privacy.account import Limits
+from discreet.privacy.account import RETENTION_DAYS, Limits
 from discreet.privacy.ledger import Held, Ledger
-from discreet.secret_files import SecretExistsError, read_secret, write_secret
+from discreet.secret_files import (
+    SecretExistsError,
+    read_secret,
+    remove_unfinished,
+    write_secret,
+)
 from discreet.session.messages import Ending, EndNotice, Kind, Message
-from discreet.session.policy import Policy
+from discreet.session.policy import Policy, load
 from discreet.session.rehearsal import (
     check_agreed,
     made_up,
@@ -38,7 +43,7 @@ from discreet.transport.addresses import (
     TransportError,
     UnreachableError,
 )
-from discreet.transport.keys import SiteKeys
+from discreet.transport.keys import POLICY, SiteKeys
 
 Report: TypeAlias = Callable[[str], None]
 Answering: TypeAlias = Callable[[Message], Message]
@@ -110,11 +115,12 @@ class InFile:
         return self.path.read_bytes() if self.path.exists() else b""
 
     def save(self, state: bytes) -> None:
-        """Replace the file as a whole; an empty state leaves none."""
+        """Replace the file as a whole; an empty state leaves none, nor parts of one."""
         if state:
             write_secret(self.path, state, over=True)
         else:
             self.path.unlink(missing_ok=True)
+            remove_unfinished(self.path)
 
 
 def kept_beside(ledger: Path) -> InFile:
@@ -191,7 +197,8 @@ class JoiningSite:
         entropy: where keys, masks and noise come from.
         report: told why the site declines.
         answered: told after each answer, with its number among the round's steps.
-        tell: told of the connection, and what the site notes for its operator.
+        tell: told of the connection.
+        note: told what the site notes about its own rows, for its operator alone.
         rehearse: take part in a rehearsal of the plan, and in nothing else: the data
             and the ledger are laid aside for made-up ones.
 
@@ -208,6 +215,7 @@ class JoiningSite:
     report: Report = report_on_stderr
     answered: Callable[[Message, int], None] | None = None
     tell: Callable[[str], None] = lambda _: None
+    note: Callable[[str], None] = lambda _: None
     rehearse: bool = False
     _session: bytes | None = field(default=None, init=False)
     _declined: bool = field(default=False, init=False)
@@ -279,7 +287,7 @@ class JoiningSite:
         if self._ending is None:
             raise SilenceError(f"the session was left; {self.standing()}")
         ended = Ended(self._ending, self._declined, self.charged())
-        kept_beside(self.ledger).path.unlink(missing_ok=True)
+        kept_beside(self.ledger).save(b"")
         return ended
 
     def standing(self, *, mended_first: bool = False) -> str:
@@ -319,7 +327,7 @@ class JoiningSite:
             self.plan,
             identity,
             response_key,
-            log=self.tell,
+            log=self.note,
             rehearsal=self.rehearse,
             revoked=self.keys.revoked(),
         )
@@ -374,21 +382,26 @@ def only_process(ledger: Path) -> Iterator[None]:
         yield
 
 
-def purge_site(path: Path, days: int) -> list[Held]:
+def purge_site(path: Path, days: int | None = None) -> list[Held]:
     """Erase what a site still stores of sessions that nobody went on with for so long.
 
     That is their answers in the ledger, and the keys of the session that was left in a
-    file beside it. Return what was erased.
+    file beside it. Return what was erased. Without ``days`` the policy beside the ledger
+    says how long.
 
     Raises:
         InputError: a process of this site takes part in a session.
     """
+    if days is None:
+        policy = path.with_name(POLICY)
+        days = load(policy).retention_days if policy.exists() else RETENTION_DAYS
     with only_process(path), Ledger(path) as ledger:
         erased = ledger.purge_old(days)
         ledger.purge(())  # also what a crash left in free space
         held = {each.session for each in ledger.held()}
         kept, progress = kept_beside(path), kept_progress(path)
         aged = _days_since_written(kept.path) >= days
+        remove_unfinished(kept.path)
         if aged and (progress is None or progress.charged_as not in held):
             kept.save(b"")
     return erased

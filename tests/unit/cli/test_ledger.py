@@ -168,3 +168,24 @@ def test_rotate_replaces_the_secret_and_a_noted_tag_stays_in_the_chain(path):
     assert secret_path(path).read_bytes().startswith(before)
     assert len(secret_path(path).read_bytes()) == len(before) + 32
     assert run("verify", path, "--noted", tag).exit_code == 0
+
+
+def test_purge_keeps_answers_as_long_as_the_policy_beside_the_ledger_says(path):
+    policy = path.with_name("policy.toml")
+    for days, left in ((1, 40), (0, 0)):
+        policy.write_text(
+            'population = "icu"\n[allow]\nprivacy = ["distributed"]\n'
+            f"[caps]\nretention_days = {days}\n"
+        )
+        purged = run("purge", path)
+        assert purged.exit_code == 0, purged.output
+        assert f"{left} still stored" in purged.output
+
+
+def test_a_record_has_no_other_form_than_those_that_can_be_read(path, tmp_path):
+    for name in ("record.pdf", "record"):
+        refused = run("export", path, "-o", tmp_path / name)
+        assert "for a PDF, print the .html" in str(refused.exception)
+        assert not (tmp_path / name).exists()
+    assert run("export", path, "-o", tmp_path / "record.json").exit_code == 0
+    assert json.loads((tmp_path / "record.json").read_text())["version"] == 1

@@ -1,6 +1,7 @@
 """Retention: an erased answer is in no file, and nothing of its session is sent again."""
 
 import hashlib
+import shutil
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
@@ -202,6 +203,39 @@ def test_undoing_a_purge_is_seen(path, statement):
     file.close()
     with pytest.raises(LedgerError), Ledger(path) as ledger:
         ledger.verify()
+
+
+def test_a_backup_holds_what_it_held_and_what_it_brings_back_is_purged_again(
+    path, tmp_path_factory
+):
+    backup, message = tmp_path_factory.mktemp("backup"), vector(b"s", 900)
+    with Ledger.new(path) as ledger:
+        answer_once(ledger, use(), lambda: message)
+    files = [path, head_path(path), secret_path(path)]
+    for file in files:
+        shutil.copy(file, backup)
+    with Ledger(path) as ledger:
+        ledger.rotate_secret()
+        ledger.purge([b"s"])
+        noted = ledger.head()[1]
+    assert traces(backup, message) == ["ledger.db"]
+    now = {file: file.read_bytes() for file in files}
+    for old in files:  # one of them put back is refused
+        shutil.copy(backup / old.name, old)
+        with pytest.raises(LedgerError), Ledger(path) as ledger:
+            ledger.verify()
+        for file, content in now.items():
+            file.write_bytes(content)
+    for old in files:  # all of them: seen by whoever noted a tag
+        shutil.copy(backup / old.name, old)
+    with Ledger(path) as ledger:
+        with pytest.raises(LedgerError, match="an older copy was put back"):
+            ledger.verify(noted=noted)
+        assert answer_once(ledger, use(), never) == message  # no new noise
+        assert ledger.spent("icu").epsilon == HALF.epsilon
+        assert [held.session for held in ledger.held()] == [b"s"]
+        ledger.purge([b"s"])
+    assert traces(path.parent, message) == []
 
 
 # -- the secret ---------------------------------------------------------------

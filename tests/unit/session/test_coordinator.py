@@ -262,6 +262,16 @@ def test_an_earlier_sum_that_is_altered_later_ends_the_session(
     assert any("other numbers" in reason for _, reason in federation.reasons)
 
 
+def test_a_session_keeps_its_answers_to_its_end_however_short_the_retention(
+    tmp_path: Path,
+) -> None:
+    policy = replace(POLICY, retention_days=0)
+    federation = Federation(tmp_path, policy=policy)
+    federation.session(two_rounds()).run()
+    assert federation.reasons == []
+    assert [federation.ledger(k).held() for k in (1, 2, 3)] == [()] * 3
+
+
 def test_two_rounds_use_the_edges_of_the_broadcast_release(
     federation: Federation,
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,12 @@ from discreet.errors import InputError
 from discreet.models.local import LocalDP
 from discreet.privacy.ledger import Ledger
 from discreet.transport.addresses import SilenceError, UnreachableError
-from discreet.transport.joining import InFile, JoiningSite, response_key_beside
+from discreet.transport.joining import (
+    InFile,
+    JoiningSite,
+    purge_site,
+    response_key_beside,
+)
 from discreet.transport.keys import SiteKeys, make_consortium
 from unit.session.federations import POLICY, examples, plan_for
 
@@ -31,6 +39,38 @@ def test_a_kept_state_is_its_owners_alone_and_an_empty_one_leaves_no_file(
     assert kept.path.stat().st_mode & 0o077 == 0
     kept.save(b"")
     assert not kept.path.exists()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from discreet.transport.joining import InFile
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+InFile(Path(sys.argv[1])).save(b"keys of a session")
+"""
+
+
+def killed_while_it_keeps(path: Path) -> Path:
+    """Return what a process leaves that is killed before its state has its name."""
+    run = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)  # noqa: S603
+    assert run.returncode == -signal.SIGKILL
+    (left,) = path.parent.glob(".ledger.sqlite.session.*")
+    assert left.read_bytes() == b"keys of a session"
+    return left
+
+
+def test_no_part_of_a_state_outlives_the_end_of_its_session_or_a_purge(
+    tmp_path: Path,
+) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    Ledger.new(ledger).close()
+    path = tmp_path / "ledger.sqlite.session"
+    for forget in (lambda: InFile(path).save(b""), lambda: purge_site(ledger)):
+        left = killed_while_it_keeps(path)
+        forget()
+        assert not left.exists()
+    with Ledger(ledger) as opened:
+        opened.verify()
 
 
 class Serving:
@@ -83,3 +123,16 @@ def test_a_site_that_never_heard_the_end_says_that_nothing_was_charged(
 ) -> None:
     with pytest.raises(type(failure), match=f"{failure}; nothing was charged{then}"):
         site.join(Serving(failure), "hub:9443")
+
+
+def test_what_a_site_notes_of_its_rows_is_not_told_with_the_connection(
+    site: JoiningSite,
+) -> None:
+    """What is told of the connection is in the log, which is sent to others who help."""
+    told: list[str] = []
+    noted: list[str] = []
+    site.tell, site.note = told.append, noted.append
+    made = site._site()
+    made.log("2 rows did not fit")
+    made.close()
+    assert (told, noted) == ([], ["2 rows did not fit"])
