@@ -112,7 +112,7 @@ export function uniformBelow(bound, entropy = systemBytes) {
 
 // The cell of an example: the number of edges at or below its score, plus B if positive.
 export function cellOf(parameters, score, label) {
-  const code = Number(label);
+  const code = typeof label === "boolean" ? Number(label) : label;
   if (code !== 0 && code !== 1) throw new RangeError("a label is 0 or 1");
   if (typeof score !== "number" || Number.isNaN(score)) {
     throw new RangeError("a score is a number");
@@ -156,10 +156,14 @@ export class Budget {
 
   // The report to send about one example, null when none is left. A question that was
   // answered before gets the same report again. `about` names the example.
-  async report(score, label, about) {
-    const { parameters, storage } = this;
-    const plan = parameters.plan.slice(0, 16);
+  report(score, label, about) {
+    const plan = this.parameters.plan.slice(0, 16);
     const name = `discreet-reports-${plan}`;
+    return alone(name, () => this.answer(score, label, about, plan, name));
+  }
+
+  async answer(score, label, about, plan, name) {
+    const { parameters, storage } = this;
     const memory = remembered(await storage.getItem(name));
     const key = String(about);
     const before = new Map(memory.answers).get(key);
@@ -175,6 +179,18 @@ export class Budget {
     await storage.setItem(name, JSON.stringify(memory)); // stored before it is sent
     return report;
   }
+}
+
+// Questions wait for each other, so that none is answered from an older memory: also those
+// of other tabs, where the browser has Web Locks.
+let turn = Promise.resolve();
+
+function alone(name, work) {
+  const locks = globalThis.navigator?.locks;
+  if (locks) return locks.request(name, work);
+  const done = turn.then(work);
+  turn = done.catch(() => {});
+  return done;
 }
 
 function remembered(text) {

@@ -22,6 +22,7 @@ import json
 import math
 import re
 import secrets
+import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, MutableMapping
@@ -59,6 +60,9 @@ _KEYS: Final = frozenset(
 _DAY: Final = 86_400
 _PLANS_PART: Final = 16
 """Hexadecimal digits of the plan's digest in a report."""
+
+_TURN: Final = threading.Lock()
+"""Questions wait for each other: two that read one memory would both be answered."""
 
 Draw: TypeAlias = Callable[[int], bytes]
 """Return that many fresh random bytes."""
@@ -374,6 +378,10 @@ class Budget:
         Raises:
             BudgetError: what is remembered was damaged.
         """
+        with _TURN:
+            return self._report(score, label, about)
+
+    def _report(self, score: float, label: int | bool, about: str) -> Report | None:
         name = f"discreet-reports-{self._parameters.plan[:_PLANS_PART]}"
         remembered = self._remembered(name)
         answers = remembered["answers"]

@@ -51,6 +51,17 @@ const ways = {
     return examples.map(([score, label]) =>
       refused(() => client.randomize(read, score === "NaN" ? NaN : score, label)));
   },
+  async together({ parameters, asked }) {
+    const kept = new Map();
+    const storage = {
+      getItem: async (name) => kept.get(name) ?? null,
+      setItem: async (name, value) => void kept.set(name, value),
+    };
+    const read = client.readParameters(parameters);
+    const reports = asked.map((about) =>
+      new client.Budget(read, storage, () => 0).report(0.4, 1, about));
+    return (await Promise.all(reports)).map((report) => report && report.id);
+  },
   sample({ parameters, score, label, size }) {
     const read = client.readParameters(parameters);
     const counts = new Array(2 * read.bins).fill(0);

@@ -181,7 +181,10 @@ def test_the_collector_takes_reports_alone_and_keeps_nothing_else(
     url = f"http://127.0.0.1:{port}"
     (report,) = sent_by_clients(parameters, 1)
     raw = report.encode()
-    with collector(plan, store, port), httpx.Client(base_url=url) as client:
+    with (
+        collector(plan, store, port) as process,
+        httpx.Client(base_url=url) as client,
+    ):
         assert client.get("/v1/parameters").text == parameters.write()
         assert (
             client.options("/v1/reports").headers["access-control-allow-origin"] == "*"
@@ -202,6 +205,11 @@ def test_the_collector_takes_reports_alone_and_keeps_nothing_else(
         streamed = client.post("/v1/reports", content=iter([raw]))
         assert streamed.status_code == 411
         assert client.get("/v1/messages").status_code == 404
+        process.terminate()
+        process.wait(30)
+    assert [file.name for file in tmp_path.iterdir()] == [
+        store.name
+    ]  # no log of SQLite's
     import sqlite3
 
     with contextlib.closing(sqlite3.connect(store)) as database:

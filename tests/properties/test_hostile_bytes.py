@@ -1,4 +1,4 @@
-"""Hostile plans, policies, ledger entries and letters: one sentence, in little time.
+"""Hostile plans, policies, ledger entries and messages: one sentence, in little time.
 
 Known good documents are spoilt: bits turned, parts cut, doubled and swapped, numbers
 and brackets put in that would take a careless reader hours or gigabytes. Whatever
@@ -101,12 +101,12 @@ def _seeds() -> dict[str, list[bytes]]:
         ],
         "policy": [policyfile.dumps(policy).encode()],
         "entry": [ledger_entries.encode(entry) for entry in entries],
-        "letter": [message.encode()],
+        "message": [message.encode()],
         "session": [local_session((3, 4)).to_toml().encode()],
     }
 
 
-def _letter(raw: bytes) -> None:
+def _message(raw: bytes) -> None:
     Invitation.decode(Message.decode(raw).body)
 
 
@@ -119,7 +119,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "plan": _text(planfile.loads),
     "policy": _text(policyfile.loads),
     "entry": ledger_entries.decode,
-    "letter": _letter,
+    "message": _message,
     "session": _text(MpcSession.from_toml),
 }
 

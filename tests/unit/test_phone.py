@@ -5,6 +5,9 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
@@ -252,7 +255,10 @@ assert "numpy" not in sys.modules
 
 @pytest.mark.parametrize(
     ("score", "label"),
-    [(float("nan"), 1), ("0.5", 1), (None, 0), (0.5, 2), (0.5, -1), (0.5, 0.5)],
+    [
+        *((float("nan"), 1), ("0.5", 1), (None, 0), (0.5, 2), (0.5, -1), (0.5, 0.5)),
+        *((0.5, None), (0.5, ""), (0.5, "1"), (0.5, [])),  # no label is not label 0
+    ],
 )
 def test_what_is_no_score_or_no_label_is_refused_and_not_quoted(score, label):
     with pytest.raises(InputError) as error:
@@ -297,6 +303,35 @@ def test_a_client_sends_at_most_its_reports_and_repeats_answers():
         assert sent[4] == sent[1]
         assert sent[6] == sent[0]
         assert len({report for report in sent if report}) == 6
+
+
+def test_two_threads_that_ask_at_once_are_answered_one_after_another():
+    """One report is left: two that read the same memory would both be answered."""
+    both = threading.Barrier(2)
+
+    class Slow(dict):
+        def get(self, key, default=None):
+            found = super().get(key, default)
+            with suppress(threading.BrokenBarrierError):
+                both.wait(0.3)  # for the other thread, which must not have read it
+            return found
+
+    storage = Slow()
+
+    def ask(about):
+        return Budget(SETS["one"], storage).report(0.4, 1, about=about)
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(ask, ["one message", "another"]))
+    assert answers.count(None) == 1
+
+
+def test_questions_of_a_page_asked_at_once_are_answered_one_after_another():
+    asked = [f"message {k % 8}" for k in range(16)]
+    question = {"way": "together", "parameters": MONTHLY.write(), "asked": asked}
+    (answers,) = javascript(question)
+    assert len({answer for answer in answers if answer}) == 3
+    assert answers[:8] == answers[8:]
 
 
 def test_an_answer_is_stored_before_it_is_sent_and_a_damaged_memory_sends_nothing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -95,18 +96,15 @@ def serve(
     load("uvicorn", "deploy", purpose="receiving reports")
     from discreet.transport.https.collector import ReportServer  # noqa: PLC0415
 
-    if behind_proxy == (certificate is not None or key is not None) or (
-        (certificate is None) != (key is None)
-    ):
+    tls = None if certificate is None or key is None else (certificate, key)
+    if (certificate or key) if behind_proxy else tls is None:
         raise InputError(
             "give --certificate and --key, or --behind-proxy where a proxy ends TLS"
         )
+    # Both ways of being asked to end leave the file in the order of ids.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     server = ReportServer(
-        read_plan(plan),
-        store,
-        per_minute=None if behind_proxy else per_minute,
-        certificate=certificate,
-        key=key,
+        read_plan(plan), store, per_minute=None if behind_proxy else per_minute, tls=tls
     )
     scheme = "http" if behind_proxy else "https"
     typer.echo(f"Receiving reports at {scheme}://{host}:{port}/v1/reports", err=True)

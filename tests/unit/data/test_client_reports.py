@@ -1,5 +1,7 @@
 """Tables of reports are counted alike wherever they lie, and each id once."""
 
+import importlib.util
+import shutil
 import sqlite3
 
 import duckdb
@@ -124,6 +126,22 @@ def test_reports_of_a_postgres_table_are_counted_there():
                 copy.write_row(row)
         table = ibis.postgres.from_connection(connection).table("reports")
         check(count_reports(table, symbols=SYMBOLS, plan=PLAN))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # pyspark's and pandas' own
+def test_reports_of_a_spark_frame_are_counted_there(tmp_path, monkeypatch):
+    if shutil.which("java") is None or importlib.util.find_spec("pyspark") is None:
+        pytest.skip("no Java or pyspark: run tests/engines/install.sh")
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master("local[2]").appName("discreet")
+    builder = builder.config("spark.sql.shuffle.partitions", "2")
+    session = builder.config("spark.ui.enabled", "false").getOrCreate()
+    path, _ = _folder(tmp_path)
+    check(count_reports(session.read.parquet(str(path)), symbols=SYMBOLS, plan=PLAN))
+    session.stop()
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -0.5, 2.5, 1e300, 64.0])

@@ -7,9 +7,13 @@
 A reply says nothing about what was stored: a new report, a repeated one and one of another
 plan get the same 204. Reports wait for one commit together, with an fsync, and are answered
 after it; a killed collector has lost nothing that it acknowledged, and clients send the rest
-again. The table has id and symbol, ordered by the random id: neither an address nor a time nor
-the order of arrival is kept in it, and nothing is logged. What was written last can be seen in
-SQLite's own log until it is merged.
+again.
+
+The table has id and symbol, ordered by the random id: neither an address nor a time is kept in
+it, and nothing is logged. While the collector runs, SQLite's file and its write-ahead log show
+an order of arrival to whoever reads their bytes. So the log is emptied whenever no report came
+for a while, and the whole file is written again, in the order of ids, when the collector ends
+or starts after it was killed.
 """
 
 from __future__ import annotations
@@ -20,11 +24,13 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -36,7 +42,7 @@ from discreet.phone import REPORT_SIZE, VERSION
 from discreet.plan.plan import Plan
 from discreet.transport.addresses import listening_socket
 from discreet.transport.collecting import parameters_of
-from discreet.transport.https.server import IDLE_SECONDS, GuardedServer
+from discreet.transport.https.server import guarded_server
 
 REPORTS: Final = "/v1/reports"
 PARAMETERS: Final = "/v1/parameters"
@@ -45,6 +51,8 @@ MOST_TOGETHER: Final = 1000
 MOST_WAITING: Final = 200_000
 """Reports that wait for the disk; beyond it requests are asked to come again."""
 BODY_SECONDS: Final = 10.0
+QUIET_SECONDS: Final = 2.0
+"""Without a report, after which SQLite's log is merged and emptied."""
 BURST: Final = 4
 """Times its requests of a minute that an address may send at once."""
 MOST_ADDRESSES: Final = 100_000
@@ -59,6 +67,7 @@ _ANYWHERE: Final = {
 
 _Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 _Row: TypeAlias = tuple[str, str, int]
+_Waiting: TypeAlias = tuple[list[_Row], Callable[[bool], None]]
 
 
 class ReportStore:
@@ -69,30 +78,27 @@ class ReportStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._waiting: queue.SimpleQueue[tuple[list[_Row], Callable[[bool], None]]] = (
-            queue.SimpleQueue()
-        )
+        log = path.with_name(f"{path.name}-wal")
+        self._was_killed = log.is_file() and log.stat().st_size > 0
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._pending = 0
+        self._stores = True
+        """Whether the last commit succeeded."""
         self._lock = threading.Lock()
-        with self._opened() as database:
-            database.execute(
+        try:
+            self._database = sqlite3.connect(path, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.execute(
                 "CREATE TABLE IF NOT EXISTS reports (plan TEXT NOT NULL, id TEXT NOT "
                 "NULL, symbol INTEGER NOT NULL, PRIMARY KEY (id)) WITHOUT ROWID"
             )
-        threading.Thread(target=self._write, name="reports", daemon=True).start()
-
-    def _opened(self) -> sqlite3.Connection:
-        try:
-            database = sqlite3.connect(self._path, check_same_thread=False)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
             raise InputError(
-                f"{self._path.name}: reports cannot be stored there "
-                f"({type(error).__name__})"
+                f"{path.name}: reports cannot be stored there ({type(error).__name__})"
             ) from None
-        return database
+        self._writer = threading.Thread(target=self._write, name="reports", daemon=True)
+        self._writer.start()
 
     def add(self, rows: list[_Row], done: Callable[[bool], None]) -> bool:
         """Store reports soon, then call ``done``; False when too many wait."""
@@ -103,32 +109,68 @@ class ReportStore:
         self._waiting.put((rows, done))
         return True
 
+    def close(self) -> None:
+        """Store what waits, and leave no trace of the order in which it came."""
+        self._waiting.put(None)
+        self._writer.join()
+
     def _write(self) -> None:
-        database = self._opened()
-        while True:
-            batch = [self._waiting.get()]
+        if self._was_killed:
+            self._tidy("VACUUM")
+        quiet, closing = True, False
+        while not closing:
+            try:
+                batch = [self._waiting.get(timeout=None if quiet else QUIET_SECONDS)]
+            except queue.Empty:
+                self._tidy()
+                quiet = True
+                continue
             while not self._waiting.empty():
                 batch.append(self._waiting.get())
-            rows = [row for some, _ in batch for row in some]
-            try:
-                with database:  # one transaction, one fsync
-                    database.executemany(
-                        "INSERT OR IGNORE INTO reports VALUES (?, ?, ?)", rows
-                    )
-                stored = True
-            except sqlite3.Error as error:
+            closing, quiet = None in batch, False
+            self._commit([waiting for waiting in batch if waiting is not None])
+        self._tidy("VACUUM")
+        self._database.close()
+
+    def _commit(self, batch: list[_Waiting]) -> None:
+        rows = sorted((row for some, _ in batch for row in some), key=itemgetter(1))
+        try:
+            with self._database:  # one transaction, one fsync
+                self._database.executemany(
+                    "INSERT OR IGNORE INTO reports VALUES (?, ?, ?)", rows
+                )
+            stored = True
+        except sqlite3.Error as error:
+            stored = False
+            if self._stores:  # of a full disk, one line and one log
                 failures.record(error, doing="storing reports")
-                stored = False
-            with self._lock:
-                self._pending -= len(rows)
-            for _, done in batch:
+                failures.tell(
+                    f"reports cannot be stored ({type(error).__name__}): is the disk "
+                    "full? Clients are asked to send them again"
+                )
+        if stored and not self._stores:
+            failures.tell("reports are stored again")
+        self._stores = stored
+        with self._lock:
+            self._pending -= len(rows)
+        for _, done in batch:
+            with suppress(RuntimeError):  # its loop has ended
                 done(stored)
+
+    def _tidy(self, *first: str) -> None:
+        """Merge SQLite's log into the file and empty it."""
+        try:
+            for statement in (*first, "PRAGMA wal_checkpoint(TRUNCATE)"):
+                self._database.execute(statement)
+        except sqlite3.Error as error:  # no room for it, or another program reads
+            failures.record(error, doing="tidying reports")
 
 
 class RateLimit:
     """A token bucket for each network address, kept in memory under a random key.
 
-    The oldest addresses are forgotten, and all of them when the process ends.
+    An IPv6 network of 64 bits counts as one address: a subscriber has them all. The oldest
+    are forgotten, and all of them when the process ends.
     """
 
     def __init__(
@@ -142,7 +184,7 @@ class RateLimit:
 
     def allows(self, address: str) -> bool:
         """Take one request from an address's bucket, if it has one left."""
-        now, name = self._clock(), hash((self._salt, address))
+        now, name = self._clock(), hash((self._salt, _subscriber(address)))
         left, at = self._seen.pop(name, (self._most, now))
         left = min(left + (now - at) * self._rate, self._most)
         allowed = left >= 1.0
@@ -152,6 +194,16 @@ class RateLimit:
         return allowed
 
 
+def _subscriber(address: str) -> str:
+    """Return the address, or its network where a subscriber has a whole one."""
+    if ":" not in address:
+        return address
+    found = ip_address(address.partition("%")[0])
+    if found.version == 4 or found.ipv4_mapped is not None:
+        return address
+    return str(ip_network((found, 64), strict=False))
+
+
 class ReportServer:
     """Serves one plan's path for reports.
 
@@ -159,8 +211,7 @@ class ReportServer:
         plan: a plan of reports.
         store: the SQLite file.
         per_minute: requests of an address; None behind a proxy.
-        certificate: PEM file; None without TLS.
-        key: its key.
+        tls: PEM files of the certificate and its key; None behind a proxy.
     """
 
     def __init__(
@@ -169,8 +220,7 @@ class ReportServer:
         store: Path,
         *,
         per_minute: int | None = 60,
-        certificate: Path | None = None,
-        key: Path | None = None,
+        tls: tuple[Path, Path] | None = None,
     ) -> None:
         parameters = parameters_of(plan)
         self._head = bytes([VERSION]) + bytes.fromhex(parameters.plan[:16])
@@ -179,7 +229,7 @@ class ReportServer:
         self._text = parameters.write()
         self._limit = None if per_minute is None else RateLimit(per_minute)
         self._store = ReportStore(store)
-        self._tls = (certificate, key)
+        self._tls = tls
 
     def app(self) -> Starlette:
         """Return the server's application."""
@@ -200,31 +250,18 @@ class ReportServer:
 
     def run(self, host: str, port: int) -> None:
         """Serve until the process is interrupted."""
-        certificate, key = self._tls
-        config = uvicorn.Config(
-            self.app(),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=2,
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
-        )
-        config.load()
-        server = GuardedServer(config)
+        server = guarded_server(self.app(), self._tls)
         listener = listening_socket(host, port)
-        asyncio.run(server.serve(sockets=[listener]))
+        try:
+            asyncio.run(server.serve(sockets=[listener]))
+        finally:
+            self._store.close()
 
     def _guarded(self, handler: _Handler) -> _Handler:
         async def guarded(request: Request) -> Response:
             address = request.client.host if request.client else ""
             if self._limit is not None and not self._limit.allows(address):
-                return Response("too-many", 429, _ANYWHERE | {"retry-after": "60"})
+                return _refusal(429, "too-many", {"retry-after": "60"})
             try:
                 return await handler(request)
             except Exception as error:  # noqa: BLE001 - nothing of it leaves
@@ -265,7 +302,7 @@ class ReportServer:
             loop.call_soon_threadsafe(settle, kept)
 
         if not self._store.add(rows, tell):
-            return Response("busy", 503, _ANYWHERE | {"retry-after": "5"})
+            return _refusal(503, "busy", {"retry-after": "5"})
         if not await stored:
             return _refusal(503, "not-stored")
         return Response(status_code=204, headers=_ANYWHERE)
@@ -282,5 +319,8 @@ class ReportServer:
         return rows
 
 
-def _refusal(status: int, word: str) -> Response:
-    return Response(word, status, _ANYWHERE | {"connection": "close"})
+def _refusal(status: int, word: str, more: Mapping[str, str] | None = None) -> Response:
+    """Answer without reading what else comes over this connection."""
+    return Response(
+        word, status, _ANYWHERE | {"connection": "close"} | dict(more or {})
+    )

@@ -27,6 +27,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import uvicorn
@@ -442,11 +443,9 @@ class HttpsCoordinator:
         vector_bytes: int,
     ) -> Iterator[Mailbox]:
         """Serve the sites of a plan at one port, in a thread, and stop on leaving."""
-        _allow_connections()
-        # A buffer of each connection, of 256 KB else.
-        asyncio.sslproto.SSLProtocol.max_size = 2**15
         mailbox = Mailbox(sites, plan, MESSAGE_BYTES + vector_bytes, self.model)
-        server = GuardedServer(self._config(keys, mailbox))
+        pair = (keys.folder / CERTIFICATE, keys.folder / SERVER_KEY)
+        server = guarded_server(mailbox.app(), pair if self.tls else None)
         listener = listening_socket(host, port)
 
         async def serve() -> None:
@@ -468,25 +467,36 @@ class HttpsCoordinator:
             server.should_exit = True
             thread.join(STOP_SECONDS)
 
-    def _config(self, keys: CoordinatorKeys, mailbox: Mailbox) -> uvicorn.Config:
-        config = uvicorn.Config(
-            mailbox.app(),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",  # what fails is recorded without data
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=1,
-            ssl_certfile=keys.folder / CERTIFICATE if self.tls else None,
-            ssl_keyfile=keys.folder / SERVER_KEY if self.tls else None,
-        )
-        config.load()
-        if config.ssl is not None:
-            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-        return config
+
+def guarded_server(app: Starlette, tls: tuple[Path, Path] | None) -> GuardedServer:
+    """Return a server that logs nothing and takes as many connections as it may.
+
+    Args:
+        app: what it serves.
+        tls: files of the certificate and its key; None where a proxy ends TLS.
+    """
+    _allow_connections()
+    # A buffer of each connection, of 256 KB else.
+    asyncio.sslproto.SSLProtocol.max_size = 2**15
+    certificate, key = tls or (None, None)
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",  # what fails is recorded without data
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=1,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+    config.load()
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+    return GuardedServer(config)
 
 
 def _allow_connections() -> None:
