@@ -57,7 +57,7 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.transport.comparison import compare
     from discreet.transport.simulation import evaluate, run
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _HOMES: Final = {
     "HeterogeneityQuestion": "plan.heterogeneity",

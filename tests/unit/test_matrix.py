@@ -1,6 +1,6 @@
 """Every privacy model x every statistic x every driver.
 
-The drivers: simulated; deployed sites behind the bytes of letters; Flower's own apps
+The drivers: simulated; deployed sites behind the bytes of messages; Flower's own apps
 with a grid in this process (real processes: ``tests/e2e/test_flower.py``).
 
 Each cell either gives the evaluation that plain counting gives (exactly without

@@ -1,6 +1,6 @@
 r"""What a site keeps as long as its labels, and how it answers with it.
 
-**Kept flips.** Where every example has an id of its own, its flip f is a function of a
+**Responses that are kept.** Where every example has an id of its own, its flip f is a function of a
 secret key, the population, epsilon and that id, and of nothing else: the report of a
 label y is y xor f, the same for every model and in every order of the rows. All
 reports of one label ever made follow from its first one and from when it changed. So
@@ -13,7 +13,7 @@ reports of one label ever made follow from its first one and from when it change
 The charge is one for a set of ids, a key and an epsilon. It does not look at a label:
 a charge or a refusal that did would announce a change by itself.
 
-**Fresh flips.** Without ids nothing says that two rows are one example, and one flip
+**Fresh responses.** Without ids nothing says that two rows are one example, and one flip
 on the labels of two examples would show whether they agree. Then the session is part
 of the key: every session has flips of its own, and is charged. Nothing tells a changed
 label from another flip.
@@ -135,9 +135,9 @@ def _joined(*parts: bytes) -> bytes:
 class ResponseKeys:
     """What a site keeps as long as its labels: the key of its flips, its account.
 
-    The same custody makes a further model on the same examples free under randomized
-    response, where they have ids; a new key, or a new account, would not know of the
-    earlier flips.
+    While both are kept, a further model on the same examples costs nothing under
+    randomized response, where they have ids; a new key, or a new account, would not
+    know of the earlier responses.
     """
 
     key: ResponseKey
@@ -167,8 +167,8 @@ def answer(
     """Charge, count, protect, store, and only then return what is sent.
 
     The account is charged before a label is looked at, and the answer is stored before
-    it is sent, so that a retry gets the same bytes. Kept flips are charged once for
-    their ids, key and epsilon; fresh ones, and noise on binned positives, every time.
+    it is sent, so that a retry gets the same bytes. Kept responses are charged once
+    for their ids, key and epsilon; fresh ones, and noise on binned positives, every time.
     """
     statistic = this.statistic
     if not isinstance(statistic, ClassHistogram):

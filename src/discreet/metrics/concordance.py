@@ -302,6 +302,8 @@ def concordance(
             "Uno's weights are not defined with several causes: see the AUC at a horizon"
         )
     h = len(table.cuts) - 1 if time is None else table.horizon(time)
+    if weighted and (reason := table.unfollowed(h)) is not None:
+        return Estimate.undefined(reason)
     pairs = Pairs.of(table, h, weighted=weighted)
     if not pairs.after > 0:
         return Estimate.undefined(

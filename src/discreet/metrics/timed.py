@@ -195,6 +195,15 @@ class FollowUp:
         """Survival and censoring of all."""
         return Survival.of(self.margins(), np.diff(self.cuts))
 
+    def unfollowed(self, h: int) -> str | None:
+        """Say why nothing can be weighed at a cut: in a stratum nobody is followed past it."""
+        if self.survival.at_risk[:, h].min() > _LEFT:
+            return None
+        return (
+            f"nobody was followed past {self.cuts[h]:g}: follow-up that ends there is before "
+            "it, so take an earlier horizon"
+        )
+
     @cached_property
     def none(self) -> TableSlopes:
         """Slopes of zero."""
@@ -529,11 +538,9 @@ class AtHorizon:
             noise = WeightedNoise(
                 table.noise.scale * typical, of_one * on_n, of_one * squares
             )
-        refusal, notes = table.refusal, table.notes
-        if refusal is None and not self.table.survival.at_risk[:, h].min() > _LEFT:
-            refusal = f"nobody was followed past {table.cuts[h]:g}"
+        refusal = table.refusal or table.unfollowed(h)
         return NoisyHistogram(
-            table.edges, self.controls, self.cases, noise, refusal, notes
+            table.edges, self.controls, self.cases, noise, refusal, table.notes
         )
 
     @cached_property

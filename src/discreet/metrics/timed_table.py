@@ -134,7 +134,10 @@ class GroupSurvival:
     def risk_estimate(self, h: int) -> Estimate:
         """Return the risk by a cut as an estimate."""
         if not self.followed(h):
-            return Estimate.undefined("nobody of this group was followed that long")
+            reason = self.table.unfollowed(h)
+            return Estimate.undefined(
+                reason or "nobody of this group was followed that long"
+            )
         value, slopes = self.risk(h)
         random = Survival.of(self.survival.margins).risks(self.table.cause)[h]
         return _of_slopes(
@@ -228,12 +231,14 @@ def observed_expected(table: FollowUp, time: float) -> Estimate:
     if (reason := _without_probabilities(table)) is not None:
         return Estimate.undefined(reason, _POSITIVE)
     group, h = GroupSurvival.of(table), table.horizon(time)
-    if not group.followed(h):
-        return Estimate.undefined("nobody was followed that long", _POSITIVE)
+    if (reason := table.unfollowed(h)) is not None:
+        return Estimate.undefined(reason, _POSITIVE)
     risk, on_risk = group.risk(h)
     scores, low, high = _mean_scores(table)
     total = table.total
     mean = float(table.by_bin @ scores) / total
+    if risk <= table.noise_of(on_risk):  # no logarithm: the risk's ends, over the mean
+        return replace(group.risk_estimate(h).scaled(1 / mean), support=_POSITIVE)
     on_mean = _by_bin(table, (scores - mean) / total)
     ends = [float(table.by_bin @ end) / total for end in (high, low)]
     slopes = on_risk.times(1 / mean).plus(on_mean, -risk / mean**2)
@@ -368,6 +373,9 @@ def groups_between(table: FollowUp, thresholds: Sequence[float]) -> list[FloatVe
 
 
 _SMALLEST: Final = 1e-300
+_NOBODY: Final = 1e-9
+_SURE: Final = 4.0
+"""Standard deviations of its noise by which a number shows that it is not 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +418,9 @@ def survival_curve(
 def median_follow_up(table: FollowUp) -> Estimate:
     """Return the median time to censoring: the reverse Kaplan-Meier.
 
-    Schemper and Smith (1996). Between cuts the logarithm of the curve is a line.
+    Schemper and Smith (1996). Between cuts the logarithm of the curve is a line. Where
+    nobody is followed past the interval, the time may be anywhere in it: most of those
+    who left may have done so at its end, as when a study closes.
     """
     if table.refusal is not None:
         return Estimate.undefined(table.refusal, _POSITIVE)
@@ -423,21 +433,30 @@ def median_follow_up(table: FollowUp) -> Estimate:
             "more than half are followed past the last cut", _POSITIVE
         )
     k = int(np.flatnonzero(curve <= 0.5)[0])
-    before, after = math.log(curve[k - 1]), math.log(max(curve[k], _SMALLEST))
-    share = (math.log(0.5) - before) / (after - before)
+    before, after = float(curve[k - 1]), max(float(curve[k]), _SMALLEST)
     low, high = float(table.cuts[k - 1]), float(table.cuts[k])
-    value = low + share * (high - low)
+    even = (before - 0.5) / (before - after)
+    share = math.log(before / 0.5) / math.log(before / after)
+    typical = abs(share - even) * (high - low)
     # The error of the curve there, over its slope.
-    fall = abs(after - before) * 0.5 / (high - low)
-    swapped = group.cells(group.survival.survival_slopes(k))
-    slopes = swapped.times(1 / fall)
+    fall = math.log(before / after) * 0.5 / (high - low)
+    if float(group.at_risk[k]) <= _SURE * _noise_at_risk(free, k) + _NOBODY:
+        share, typical = even, high - low
+        fall = (before - after) / (high - low)
+    slopes = group.cells(group.survival.survival_slopes(k)).times(1 / fall)
     return Estimate(
-        value,
+        low + share * (high - low),
         free.sampling_sd(slopes),
         free.noise_of(slopes),
-        Binning(low, high, 0.0),
+        Binning(low, high, typical),
         support=_POSITIVE,
     )
+
+
+def _noise_at_risk(table: FollowUp, k: int) -> float:
+    """Return the noise in the number of those who are followed past a cut."""
+    _, causes, bins, intervals = table.events.shape
+    return table.noise_sd * math.sqrt(bins * ((causes + 1) * (intervals - k) + 1))
 
 
 def _reversed(table: FollowUp) -> FollowUp:

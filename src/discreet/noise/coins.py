@@ -164,8 +164,8 @@ def bernoulli_two_over_e(power: IntVector, entropy: Entropy) -> BoolVector:
 def bernoulli_logistic(exponent: Fraction, size: int, entropy: Entropy) -> BoolVector:
     r"""Flip coins of probability :math:`1/(1 + e^x)`, x rational and positive.
 
-    A fair coin says no, or asks a coin of probability :math:`e^{-x}` to say yes,
-    and if that fails all is flipped again: yes to no is :math:`e^{-x}` to 1.
+    A fair coin ends in False, or flips a coin of probability :math:`e^{-x}` for True,
+    and if that fails all is flipped again: True to False is :math:`e^{-x}` to 1.
     """
     if exponent <= 0:
         raise PlanError("the exponent of a logistic coin must be positive")

@@ -20,7 +20,7 @@ from discreet.estimate.fit import AnyFit, Estimator, Fit, ScalarFit
 from discreet.metrics.calibration import ReliabilityCurve
 from discreet.metrics.curve_points import Points, pr_points, roc_points
 from discreet.metrics.errors import Measured, measures, metric_influences
-from discreet.metrics.table import DEFAULT_METRICS, METRICS
+from discreet.metrics.table import DEFAULT_METRICS, METRICS, RATES
 from discreet.metrics.thresholds import AtThreshold, at_threshold, rate_influences
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Release
@@ -39,6 +39,7 @@ from discreet.report.text import (
 )
 from discreet.report.views import Recalibration, ResultCurves, Thresholds, counted
 from discreet.statistic.observed import NoisyHistogram
+from discreet.vocabulary import metric_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -179,7 +180,12 @@ class Evaluation(Shown):
             """Let ``threshold(recall=0.8)`` be ``thresholds(recall=0.8)``."""
             if name == "threshold":
                 return self.thresholds
-            raise AttributeError(f"an evaluation has no {name}")
+            remedy = ""
+            if name == "fairness":
+                remedy = ": evaluate with group=, the column that holds groups"
+            elif metric_name(name) in RATES:
+                remedy = f": it is a rate at a threshold, result.at(0.5).{name}"
+            raise AttributeError(f"an evaluation has no {name}{remedy}")
 
     def influence(self, threshold: float | None = None) -> Mapping[str, float]:
         """Return by how much one malicious site can move each metric at most.

@@ -84,7 +84,7 @@ class Exports:
     """The names of two models, where the parts are these."""
     gap: Callable[[str, float], Estimate] | None = None
     """How far the parts lie apart in a measure at a threshold: the largest gap of groups,
-    the first model less the second. None where parts share examples in unknown ways."""
+    the first model less the second, over all groups. None where parts share examples in unknown ways."""
     fairness: Callable[[float], Fairness] | None = None
     """All gaps between groups at a threshold, where the parts are groups."""
     pooled: Evaluation | None = None
@@ -92,7 +92,7 @@ class Exports:
     forest: Callable[..., Forest] | None = None
     """One metric of every part beside the pooled one, where they are groups or sites."""
     named: tuple[str, ...] = ()
-    """The names of two models, where the parts are these in several groups."""
+    """The names of two models, where the parts are these over all groups, then in each."""
     differences: Callable[[float | None], Mapping[str, Estimate]] | None = None
     """The first model less the second in every metric, or in every rate at a threshold."""
     whole: bool = True

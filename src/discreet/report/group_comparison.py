@@ -140,7 +140,7 @@ class GroupedComparison(Shown, Mapping[str, ModelComparison]):
         """The result for other programs: the differences, then both models by group."""
         parts: dict[str, Evaluation] = {
             f"{group}, {model}": part
-            for group, each in (*self.items(), ("pooled", self.pooled))
+            for group, each in (("pooled", self.pooled), *self.items())
             for model, part in each.items()
         }
         return Exports(
@@ -151,4 +151,5 @@ class GroupedComparison(Shown, Mapping[str, ModelComparison]):
             verdict=lambda: "\n".join(self._lines()),
             forest=self.forest,
             named=self.names,
+            gap=self.pooled.exports.gap,
         )

@@ -141,9 +141,7 @@ def _header(sheet: Sheet) -> _Values:
     first, plan = result.first, result.first.plan
     who = "the models tell" if result.models or result.named else "it tells"
     where = measured_where(first.source, result.claim, plan)
-    # Of two models in several groups the last part holds every example once.
-    counted = list(result.parts.values())[-1] if result.named else first
-    facts = counted_words(counted, others)
+    facts = counted_words(first, others)
     if result.claim.setting == "own data" and first.source.expected == 1:
         del facts["Sites"]
     if result.overlapping:
@@ -223,11 +221,18 @@ def _explorer(sheet: Sheet) -> _Values | None:
         }
         if several
         else None,
-        "gap": " less ".join(models) if models else "Largest gap",
+        "gap": _gap_title(sheet.result),
         "overlaid": bool(models),
         "own": sheet.result.claim.setting == "own data",
-        "data": {"signed": bool(models), **explorer.data()},
+        "data": {"signed": bool(models or sheet.result.named), **explorer.data()},
     }
+
+
+def _gap_title(result: Exports) -> str:
+    """Return what the last row of the table at a threshold is."""
+    if result.named:
+        return f"pooled, {' less '.join(result.named)}"
+    return " less ".join(result.models) if result.models else "Largest gap"
 
 
 _CONFUSION: Final = (

@@ -83,7 +83,13 @@ class Frame:
 
     @property
     def _left(self) -> int:
-        return 46 if self.side == LARGE else 44
+        """Return the room for the numbers of the y axis, and its name beside them."""
+        longest = max((len(f"{y:g}") for y in self._heights), default=0)
+        return max(46 if self.side == LARGE else 44, 20 + round(6.6 * longest))
+
+    @property
+    def _heights(self) -> Sequence[float]:
+        return _ticks(*self.y_range, 5 if self.side == LARGE else 4)
 
     def svg(self) -> str:
         """Return the element."""
@@ -130,7 +136,7 @@ class Frame:
                 f'<text class="tick" x="{across:.1f}" y="{_TOP + self.side + 15}" '
                 f'text-anchor="{"middle" if inside else "end"}">{escape(mark)}</text>'
             )
-        for y in _ticks(*self.y_range, many):
+        for y in self._heights:
             _, down = self.place(self.x_range[0], y)
             elements.append(
                 f'<path class="grid" d="M{self._left} {down:.1f}h{self.side}"/>'

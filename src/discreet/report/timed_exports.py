@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class TimedExports:
     claim: Claim
     whole: TimedEvaluations | None = None
     """All parts together, where there are several."""
+    forest: ClassVar[None] = None
+    """The page draws the groups; there is no picture of them."""
 
     @property
     def first(self) -> TimedEvaluation:

@@ -28,7 +28,8 @@ from discreet.transport.inputs import (
     model_of,
     sites_of,
 )
-from discreet.transport.simulation import carried_out, checked_groups
+from discreet.transport.per_site import own_groups
+from discreet.transport.simulation import carried_out, check_grouped, checked_groups
 from discreet.vocabulary import understood
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     each model apart (L1 sensitivity 2) and treats their errors as uncorrelated, which
     is careful: models that err alike differ less. ``names`` are what the result calls
     the two models: by default their columns, ``score=[first, second]``. ``groups`` are
-    names of disjoint groups in the column ``group=``: the result then has the
+    names of disjoint groups in the column ``group=`` (of one frame of one's own, by
+    default those in it): the result then has the
     differences within each group, and over all of them, from one release of the same
     sensitivity. Sites are given as to ``evaluate``.
 
@@ -141,6 +143,8 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     own = privacy is None and is_one_source(sites)
     sites = sites_of(sites, classes=None, columns=columns)
     check_weights(sites)
+    if own and groups is None and horizons is None:
+        groups = own_groups(sites[0])
     groups = checked_groups(sites, groups)
     if any(site.columns != 2 for site in sites):
         raise InputError(
@@ -170,6 +174,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     if groups is not None:
         statistic = PairedInGroups(edges, edges, form, tuple(groups))
     plan = replace(base, rounds=(Round(statistic),))
+    check_grouped(sites, groups)
     setting: Setting = "own data" if own else "simulated"
     result = carried_out(plan, sites, entropy=entropy, setting=setting)
     compared: ModelComparison | GroupedComparison = named(

@@ -73,9 +73,7 @@ def sites_and_rows(  # noqa: PLR0913 - what evaluate was given
             _check_rows(private, named=named, groups=groups)
             return _each_its_row(sites)
         own = is_one_source(sources) and not named
-        if own and groups is None and sites[0].grouped:
-            groups = tuple(sites[0].by_group())  # of one's own data they may be read
-        return Rows(sites, groups)
+        return Rows(sites, own_groups(sites[0]) if own and groups is None else groups)
     rows = not named if per_site is None else per_site
     if rows:
         _check_rows(private, named=named, groups=groups)
@@ -127,6 +125,11 @@ def _whole(
     if scorer is not None:
         return scorer.read(source, name=None, classes=classes, weight=weight, **named)
     return read(source, classes=classes, weight=weight, **named)
+
+
+def own_groups(examples: Examples) -> tuple[str, ...] | None:
+    """Return the groups of one's own data: there they may be read from the rows."""
+    return tuple(examples.by_group()) if examples.grouped else None
 
 
 def _check_rows(

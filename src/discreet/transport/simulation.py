@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
 from discreet.codec.parsing import whole
 from discreet.data.edges import EdgeRule
@@ -306,6 +306,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     fitted_by = None if interpolation is None else plan.privacy.estimator(interpolation)
+    check_grouped(sites, groups)
     return carried_out(
         plan,
         sites,
@@ -348,7 +349,9 @@ def _with_labels(
 def checked_groups(
     sites: Sequence[Examples], groups: Sequence[str] | None
 ) -> Sequence[str] | None:
-    """Say when groups are there and nobody asks for them; an empty list is no wish."""
+    """Say when groups are there and nobody asks; an empty list: do not group."""
+    if isinstance(groups, str):
+        raise InputError(_GROUPS)
     if groups is None and any(site.grouped for site in sites):
         first = sites[0]
         remedy = "name them with groups=[...], or give"
@@ -361,6 +364,18 @@ def checked_groups(
             stacklevel=4,
         )
     return groups or None
+
+
+_GROUPS: Final = (
+    "groups= lists the names of groups, groups=['f', 'm'], and group= names the column "
+    "that holds them, group='sex'"
+)
+
+
+def check_grouped(sites: Sequence[Examples], groups: Sequence[str] | None) -> None:
+    """Refuse names of groups where no column holds them."""
+    if groups and not all(site.grouped for site in sites):
+        raise InputError(_GROUPS)
 
 
 def check_sites(sites: Sequence[Examples]) -> None:

@@ -105,7 +105,7 @@ def test_two_files_give_the_pooled_table_json_and_plots(files):
             ("AUC f", "AUC pooled"),
         ),
     ],
-    ids=["private, by the real protocol", "a lying site", "groups"],
+    ids=["private, by the real protocol", "a malicious site", "groups"],
 )
 def test_a_choice_of_the_command_line_is_what_is_printed(words, said):
     text = printed("evaluate", *words)
@@ -193,7 +193,7 @@ def test_a_small_exact_histogram_warns_on_one_line(tmp_path):
 
 def test_help_and_version_teach():
     assert "--positive" in printed("evaluate", "--help")
-    assert printed("--version").startswith("discreet 0.")
+    assert printed("--version").startswith("discreet 1.")
     assert "reproduce" not in printed("--help")
 
 

@@ -84,6 +84,27 @@ def test_every_form_of_follow_up_is_evaluated(more, said):
     assert said in done("evaluate", *SITES, *FOLLOWED, *HORIZONS, *FACTS, *more)
 
 
+@pytest.mark.parametrize(
+    ("more", "pictures"),
+    [
+        ((), {"km", "auc", "calibration", "decision"}),
+        (
+            ("--group", "sex", "--in-group", "f", "--in-group", "m"),
+            {
+                f"{g}-{k}"
+                for g in "fm"
+                for k in ("km", "auc", "calibration", "decision")
+            },
+        ),
+        (("--kind", "other", "--low", "0", "--high", "1"), {"km", "auc"}),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_every_part_is_drawn(more, pictures):
+    done("evaluate", *SITES, *FOLLOWED, *HORIZONS, *FACTS, *more, "--plots", "plots")
+    assert {path.stem for path in Path("plots").iterdir()} == pictures
+
+
 @pytest.mark.usefixtures("folder")
 def test_two_models_are_compared_on_the_same_follow_up():
     text = done("compare", *SITES, *FOLLOWED, "--score", "other", *HORIZONS, *FACTS)

@@ -84,7 +84,7 @@ def test_documents_are_bounded_in_size_and_depth():
     with pytest.raises(PlanError, match="nested"):
         read_toml("a = " + "[" * 100_000, "the plan")
     with pytest.raises(PlanError, match="nested"):
-        read_json("[" * 100_000, "the letter")
+        read_json("[" * 100_000, "the message")
     with pytest.raises(PlanError, match="bytes"):
         read_toml(" " * (MOST_BYTES + 1), "the plan")
 

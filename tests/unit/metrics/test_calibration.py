@@ -173,7 +173,7 @@ def test_sampling_moves_every_metric_as_far_as_its_error_says():
 
 @dataclass(frozen=True)
 class OneBin:
-    """A law of noise in one bin only: it shows a metric's slope there."""
+    """A noise distribution in one bin only: it shows a metric's slope there."""
 
     place: int
     both: bool

@@ -29,6 +29,7 @@ from discreet.metrics.timed_table import (
     GroupSurvival,
     calibration_groups,
     groups_of,
+    mean_predicted,
     median_follow_up,
     net_benefit,
     observed_expected,
@@ -505,8 +506,44 @@ def test_nobody_followed_past_the_horizon_is_undefined():
     score, time, event = rows(300)
     edges, cuts = Edges.realise(Uniform(8)), np.array([0.0, 1.0, time.max() + 1])
     table = FollowUp.of(tabulate(score, time, event, edges=edges, cuts=cuts))
-    for name in ("auc", "brier", "observed_risk"):
-        assert math.isnan(TIMED[name].measure(table, float(cuts[-1])).value)
+    for name in ("auc", "uno", "brier", "observed_risk", "observed_expected"):
+        found = TIMED[name].measure(table, float(cuts[-1]))
+        assert math.isnan(found.value)
+        assert "nobody was followed past" in (found.unusable or "")
+
+
+def test_without_an_event_the_ratio_may_be_what_the_risk_may_be():
+    score, time, event = rows(300)
+    edges, cuts = Edges.realise(Uniform(8)), np.linspace(0, HORIZON, 4)
+    table = FollowUp.of(tabulate(score, time, 0 * event, edges=edges, cuts=cuts))
+    risk = TIMED["observed_risk"].measure(table, HORIZON)
+    ratio = TIMED["observed_expected"].measure(table, HORIZON)
+    assert ratio.value == 0
+    low, high = ratio.interval()
+    assert low == 0
+    mean = mean_predicted(table).value
+    assert high == pytest.approx(risk.interval().high / mean)
+
+
+@pytest.mark.parametrize("noise", [None, LaplaceNoise(1.0)])
+def test_median_follow_up_of_a_study_that_closes_at_a_cut_may_be_the_cut(noise):
+    score, time, event = rows(1000)
+    closed = np.minimum(time, 1.0)
+    left = np.where(time > 1.0, 0.0, event)
+    edges, cuts = Edges.realise(Uniform(8)), np.array([0.0, 0.5, 1.0])
+    counts = tabulate(
+        *(score, closed, left),
+        edges=edges,
+        cuts=cuts,
+        noise=noise,
+        rng=np.random.default_rng(3),
+    )
+    if noise is not None:  # some seem to be followed past it
+        counts = replace(counts, beyond=counts.beyond + 1.0)
+        assert counts.beyond.sum() > 1
+    low, high = median_follow_up(FollowUp.of(counts)).interval()
+    assert low <= 0.51
+    assert high >= 1.0
 
 
 def test_groups_hold_every_example_once(table):

@@ -45,6 +45,37 @@ def labels(frame):
     )
 
 
+def test_groups_are_the_names_and_group_is_the_column(frame):
+    for verb, score in (("evaluate", "risk"), ("compare", ["risk", "old"])):
+        for groups in ("sex", GROUPS):
+            with pytest.raises(InputError, match="group= names the column"):
+                getattr(discreet, verb)(frame, label="died", score=score, groups=groups)
+
+
+def test_a_comparison_of_ones_own_frame_finds_its_groups(frame, tmp_path):
+    two = {"label": "died", "score": ["risk", "old"], "group": "sex"}
+    result = discreet.compare(frame, **two)
+    assert sorted(result) == GROUPS
+    plain = discreet.compare([frame], **two, groups=GROUPS)
+    assert result.difference() == plain.difference()
+    result.save(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    row = page.partition("pooled, risk less old")[2][:200]
+    lead = result.pooled.a.thresholds.lead().value
+    gap = result.pooled.difference("recall", lead).value
+    assert f"<b>{gap:.3f}</b>" in row
+    assert "Largest gap" not in page
+    assert next(iter(result.exports.parts)) == "pooled, risk"  # what the script says
+
+
+def test_a_name_that_needs_a_threshold_or_groups_says_so(frame):
+    result = discreet.evaluate(frame, **COLUMNS)
+    with pytest.raises(AttributeError, match=r"result\.at\(0\.5\)\.recall"):
+        result.recall  # noqa: B018
+    with pytest.raises(AttributeError, match="evaluate with group="):
+        result.fairness()
+
+
 # -- groups and fairness -----------------------------------------------------------
 
 

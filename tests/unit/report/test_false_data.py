@@ -42,7 +42,7 @@ def plan_of(privacy=None, *, examples=SITES * EACH, **cohort):
 
 def released(plan, sites, false=0):
     """Reveal the sum as if one site had added false counts to its vector."""
-    (release,) = simulate(plan, sites, entropy=Seeded(b"liars"))
+    (release,) = simulate(plan, sites, entropy=Seeded(b"false"))
     return replace(release, total=release.total + false)
 
 

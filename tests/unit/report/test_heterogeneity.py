@@ -1,4 +1,4 @@
-"""How sites differ, from sites to sentences; nothing but the opened sums is read."""
+"""How sites differ, from sites to sentences; nothing but the revealed sums is read."""
 
 from __future__ import annotations
 

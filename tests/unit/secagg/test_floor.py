@@ -34,7 +34,7 @@ from discreet.secagg.shamir import SHARE_SIZE
 pytestmark = pytest.mark.long
 
 
-class Liar:
+class FalseReceipts:
     """A coordinator that leaves the site which fewest others chose out of the sum."""
 
     def __init__(self, f):
@@ -98,17 +98,17 @@ class Liar:
 
 
 @pytest.fixture(scope="module")
-def liar(sparse_federation):
-    return Liar(sparse_federation())
+def forger(sparse_federation):
+    return FalseReceipts(sparse_federation())
 
 
 @pytest.fixture
-def fresh(liar):
+def fresh(forger):
     """Let every test find the states unused."""
-    kept = dict(liar.f.states)
-    liar.f.states = {s: replace(x, once=SingleUse()) for s, x in kept.items()}
-    yield liar
-    liar.f.states = kept
+    kept = dict(forger.f.states)
+    forger.f.states = {s: replace(x, once=SingleUse()) for s, x in kept.items()}
+    yield forger
+    forger.f.states = kept
 
 
 def test_without_receipts_a_sum_below_the_floor_would_open(fresh):
@@ -167,10 +167,10 @@ def test_receipts_of_sites_that_owe_none_are_the_coordinators_lie(fresh):
     owing = fresh.shares[site].boxes
     stranger = next(s for s in fresh.survivors if s not in owing and s != site)
     silent = next(s for s in owing if s not in fresh.survivors)
-    for liar in (stranger, silent):
+    for forger in (stranger, silent):
         fresh.f.states[site] = replace(state, once=SingleUse())
         with pytest.raises(FaultyCoordinatorError, match="holds no shares or did not"):
-            fresh.confirm(site, {**true, liar: bytes(RECEIPT_SIZE)})
+            fresh.confirm(site, {**true, forger: bytes(RECEIPT_SIZE)})
 
 
 def test_a_coordinator_blames_a_site_that_returns_other_receipts(federation):
