@@ -41,7 +41,7 @@ from discreet.plan.rounds import Release
 from discreet.published.xu2025.fedcurve import PAPER_QUANTILES, FedCurve
 from discreet.statistic.hierarchy import NoisyTree, merged_levels
 from discreet.statistic.observed import NoisyHistogram
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 from real_sets import real_sets
 from synthetic import Population, names, population
 
@@ -240,7 +240,7 @@ FACTS: Final = {
 
 
 def rows_of(
-    source: str, cells: dict[str, list[Ratio]], guesses: Sequence[str]
+    source: str, cells: dict[str, list[Ratio]], guesses: Sequence[str], *, rare: bool
 ) -> Iterator[list[str | Figure]]:
     for guess in guesses:
         if guess not in cells:
@@ -249,10 +249,10 @@ def rows_of(
         title = f"{TITLES.get(source, source)}, {FACTS[guess]}"
         yield [f"{title}: geometric mean of {len(each)} cells", *means(each)]
         yield ["worst cell", *worst(each)]
-        rare = [cell for cell in each if cell.rare]
-        if rare and guess == "true":
-            yield [f"prevalence at most {RARE:g} ({len(rare)} cells)", *means(rare)]
-            yield ["worst of these", *worst(rare)]
+        few = [cell for cell in each if cell.rare]
+        if rare and few and guess == "true":
+            yield [f"prevalence at most {RARE:g} ({len(few)} cells)", *means(few)]
+            yield ["worst of these", *worst(few)]
 
 
 def main() -> None:
@@ -272,7 +272,7 @@ def main() -> None:
     anchors = Anchors(options.anchors, options.seeds)
     evidence = Evidence(
         "accuracy",
-        ("data", "estimate", "metrics", "noise", "plan", "published", "statistic"),
+        (*FITS, "data/prior_spread", "published"),
         {"seeds": options.seeds, "epsilons": EPSILONS, "least_signal": LEAST_SIGNAL},
     )
     cells = {
@@ -282,7 +282,9 @@ def main() -> None:
     columns = ("error over the papers' method at its best setting", *METRICS)
     for name, guesses in (("headline", ("true", "none")), ("all", options.facts)):
         rows = [
-            row for source in cells for row in rows_of(source, cells[source], guesses)
+            row
+            for source in cells
+            for row in rows_of(source, cells[source], guesses, rare=name == "all")
         ]
         evidence.table(name, columns, rows)
     for source, by_guess in cells.items():

@@ -1,6 +1,7 @@
 """Recalibration: held-out calibration error of every map under three privacy models.
 
     python bench/calibration.py [--halves 100] [--tables maps bins sizes] [--sets ...]
+        [--save]
 
 Half of the examples fit, half test; the split and the noise are drawn anew for each
 half. ECE is that of the positive class over 15 bins of equal width, x 1e4. Three
@@ -10,8 +11,9 @@ tables:
   best map; whether the default is harmful (mean difference from uncalibrated, in
   standard errors); the Brier score, which ECE alone does not protect.
 - bins: ECE over 5 to 100 evaluation bins beside uncalibrated scores and scikit-learn's
-  isotonic regression of the pooled half (Cormode and Markov 2023, figure 5).
-- sizes: ECE of the default over the number of fitted examples.
+  isotonic regression of the pooled half (Cormode and Markov 2023, figure 5), for a fifth
+  of the halves.
+- sizes: ECE of the default over the number of fitted examples, for two fifths of them.
 
 The rule of the default was fixed on the adult and bank sets. Noise is simulated: the
 tests show that it has the mechanisms' distribution.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +53,7 @@ from discreet.recalibrate import fit
 from discreet.recalibrate.stepwise import fit_binning
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoisyHistogram
+from evidence import FITS, Cell, Evidence, Figure
 
 SETS: Final = (
     "adult-lr",
@@ -75,7 +79,11 @@ DEFAULT: Final = "auto"
 TEN: Final = "10 quantile bins"
 BINS: Final = (5, 10, 15, 20, 30, 50, 75, 100)
 SIZES: Final = (500, 2_000, 8_000, 32_000, 128_000)
-CENTRAL: Final = "central isotonic"
+CENTRAL: Final = "central isotonic, no privacy"
+LABELS: Final = {"identity": "uncalibrated", DEFAULT: "**default**"}
+Rows: TypeAlias = list[list[Cell]]
+Table: TypeAlias = tuple[Sequence[str], Rows]
+Tables: TypeAlias = dict[str, Table]
 Releases: TypeAlias = tuple[NoisyHistogram, NoisyHistogram]
 
 
@@ -189,35 +197,58 @@ def measure(name: str, privacy: PrivacyModel, count: int) -> Column:
     return column
 
 
-def row(label: str, values: Sequence[float], form: str) -> str:
-    return f"  {label:32}" + "".join(f"{v:>15{form}}" for v in values)
+def row(label: str, values: Sequence[float], digits: int = 0) -> list[Cell]:
+    """Return a row of a table; what is not known is left empty."""
+    cells = ("" if math.isnan(v) else Figure(v, digits=digits) for v in values)
+    return [label, *cells]
 
 
-def table_of_maps(count: int, sets: Sequence[str]) -> None:
+def show(title: str, columns: Sequence[str], rows: Rows) -> Table:
+    """Print a table, and return it."""
+    print(f"\n{title}")
+    for line in (columns, *rows):
+        print(f"  {line[0]!s:32}" + "".join(f"{cell!s:>21}" for cell in line[1:]))
+    sys.stdout.flush()
+    return columns, rows
+
+
+def table_of_maps(count: int, sets: Sequence[str]) -> Tables:
+    tables = {}
     for title, privacy in MODELS.items():
-        print(f"\n{title}: held-out ECE x 1e4, {count} halves")
-        print(f"  {'':32}" + "".join(f"{name:>15}" for name in sets), flush=True)
-        columns = [measure(name, privacy, count) for name in sets]
-        for name in (*MAPS, DEFAULT):
-            label = "default" if name == DEFAULT else name
-            print(row(label, [c.mean(name) for c in columns], ".1f"))
-        print(row("default / best map", [c.ratio() for c in columns], ".2f"))
-        print(row("harm in standard errors", [c.harm() for c in columns], ".1f"))
+        found = [measure(name, privacy, count) for name in sets]
+        rows = [
+            row(LABELS.get(name, f"`{name}`"), [c.mean(name) for c in found])
+            for name in (*MAPS, DEFAULT)
+        ]
+        rows.append(row("default / best map", [c.ratio() for c in found], 2))
+        rows.append(row("harm in standard errors", [c.harm() for c in found], 1))
+        kept = [100 * c.chosen["identity"] / count for c in found]
+        rows.append(row("default keeps the scores, %", kept))
         label, known = KNOWN[title]
         figures = dict(zip(SETS, known, strict=False))
-        print(
-            row(f"known: {label}", [figures.get(s, math.nan) for s in sets], ".0f"),
-            row(f"our {TEN}", [c.mean(TEN) for c in columns], ".1f"),
-            sep="\n",
+        rows.extend(
+            (
+                row(f"known: {label}", [figures.get(s, math.nan) for s in sets]),
+                row(f"ECE, {TEN}", [c.mean(TEN) for c in found]),
+            )
         )
-        for name in (*MAPS, DEFAULT, TEN):
-            found = [float(np.mean(c.brier[name])) for c in columns]
-            print(row(f"Brier x 1e4, {name}", found, ".1f"))
-        for name, column in zip(sets, columns, strict=True):
-            print(f"  default on {name}: {dict(column.chosen)}", flush=True)
+        for name in ("identity", "beta", DEFAULT, TEN):
+            brier = [float(np.mean(c.brier[name])) for c in found]
+            rows.append(row(f"Brier, {LABELS.get(name, name).strip('*')}", brier))
+        tables[f"maps-{short(title)}"] = show(
+            f"held-out ECE x 1e4, {count} halves", (title, *sets), rows
+        )
+    return tables
 
 
-def table_of_bins(count: int, sets: Sequence[str]) -> None:
+def short(title: str) -> str:
+    """Return the first word of a privacy model's title."""
+    return title.split(maxsplit=1)[0].rstrip(",")
+
+
+def table_of_bins(count: int, sets: Sequence[str]) -> Tables:
+    count = max(count // 5, 1)
+    tables = {}
     for name in sets:
         scores, labels = rows_of(name)
         errors: dict[str, list[list[float]]] = {}
@@ -232,26 +263,30 @@ def table_of_bins(count: int, sets: Sequence[str]) -> None:
                 rng = np.random.default_rng([seed, labels.size, 2])
                 found = release(privacy, scores[first], labels[first], rng)
                 said[f"default, {title}"] = fit(*found).apply(scores[second])
-                said[f"bbq, {title}"] = fit(*found, method="bbq").apply(scores[second])
+                said[f"`bbq`, {title}"] = fit(*found, method="bbq").apply(
+                    scores[second]
+                )
             for label, values in said.items():
                 each = [1e4 * ece(values, labels[second], bins) for bins in BINS]
                 errors.setdefault(label, []).append(each)
-        print(f"\n{name}: held-out ECE x 1e4 over evaluation bins, {count} halves")
-        print(f"  {'':32}" + "".join(f"{b:>15}" for b in BINS))
-        for label, all_of_them in errors.items():
-            means = np.mean(all_of_them, axis=0).tolist()
-            print(row(label, means, ".1f"), flush=True)
+        tables[f"bins-{name}"] = show(
+            f"{name}: held-out ECE x 1e4 over evaluation bins, {count} halves",
+            ("evaluation groups", *map(str, BINS)),
+            [row(label, np.mean(all_, axis=0)) for label, all_ in errors.items()],
+        )
+    return tables
 
 
-def table_of_sizes(count: int, sets: Sequence[str]) -> None:
+def table_of_sizes(count: int, sets: Sequence[str]) -> Tables:
+    count = max(2 * count // 5, 2)
+    rows, worst = [], []
     for name in sets:
         scores, labels = rows_of(name)
         sizes = [size for size in SIZES if size <= labels.size // 2]
-        print(f"\n{name}: held-out ECE x 1e4 over examples to fit, {count} draws")
-        print(f"  {'':32}" + "".join(f"{s:>15,}" for s in sizes))
         parts = halves(name, count)
+        blank = [math.nan] * (len(SIZES) - len(sizes))
         raw = float(np.mean([1e4 * ece(scores[b], labels[b]) for _, b in parts]))
-        print(row("uncalibrated", [raw] * len(sizes), ".1f"))
+        rows.append(row(f"{name}, uncalibrated", [raw] * len(sizes) + blank))
         for title, privacy in MODELS.items():
             means, harm = [], []
             for size in sizes:
@@ -265,11 +300,16 @@ def table_of_sizes(count: int, sets: Sequence[str]) -> None:
                     found.add("identity", scores[second], labels[second])
                 means.append(found.mean(DEFAULT))
                 harm.append(found.harm())
-            print(row(f"default, {title}", means, ".1f"))
-            print(row("  harm in standard errors", harm, ".1f"), flush=True)
+            rows.append(row(title, means + blank))
+            worst.append(row(f"{name}, {title}", harm + blank, 1))
+    columns = ("examples to fit", *(f"{size:,}" for size in SIZES))
+    return {
+        "sizes": show(f"held-out ECE x 1e4, {count} draws", columns, rows),
+        "sizes-harm": show("harm in standard errors", columns, worst),
+    }
 
 
-TABLES: Final[dict[str, Callable[[int, Sequence[str]], None]]] = {
+TABLES: Final[dict[str, Callable[[int, Sequence[str]], Tables]]] = {
     "maps": table_of_maps,
     "bins": table_of_bins,
     "sizes": table_of_sizes,
@@ -281,10 +321,20 @@ def main() -> None:
     parser.add_argument("--halves", type=int, default=100)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
+    parser.add_argument("--save", action="store_true", help="into results/")
     arguments = parser.parse_args()
     needs(*arguments.sets)
+    evidence = Evidence(
+        "calibration",
+        (*FITS, "recalibrate"),
+        {"halves": arguments.halves, "sets": arguments.sets},
+    )
     for name in arguments.tables:
-        TABLES[name](arguments.halves, arguments.sets)
+        made = TABLES[name](arguments.halves, arguments.sets)
+        for part, (columns, rows) in made.items():
+            evidence.table(part, columns, rows)
+    if arguments.save:
+        evidence.save()
 
 
 if __name__ == "__main__":

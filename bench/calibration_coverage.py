@@ -31,7 +31,7 @@ from discreet.metrics.calibration import (
     expected_calibration_error,
     maximum_calibration_error,
 )
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 
 
 class Half(NamedTuple):
@@ -150,7 +150,7 @@ def save(rows: list[Row], chosen: argparse.Namespace) -> None:
         )
     evidence = Evidence(
         "calibration_coverage",
-        ("estimate", "metrics", "noise", "plan", "statistic"),
+        FITS,
         {
             "repetitions": chosen.repetitions,
             "seed": chosen.seed,

@@ -23,7 +23,7 @@ from discreet.arrays import FloatVector
 from discreet.data.examples import Examples
 from discreet.models.distributed import DistributedDP
 from discreet.transport.comparison import compare
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 
 GAPS: Final = (0.0, 0.009, 0.026)
 CENTRE, SD, OWN = -1.85, 1.5, 0.1
@@ -111,7 +111,7 @@ def main() -> None:
             columns += [f"gap {gap:.3f}: found, covered", "width"]
         evidence = Evidence(
             "comparison_power",
-            ("estimate", "metrics", "noise", "plan", "report", "statistic"),
+            (*FITS, "report/build", "report/comparison"),
             {"repetitions": chosen.repetitions, "examples": chosen.examples},
         )
         evidence.table("power", columns, rows)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 from hard_coverage import Cell, Target, made, measure
 from real_sets import real_sets
 
@@ -206,7 +206,7 @@ def main() -> None:
     if chosen.save:
         evidence = Evidence(
             "constants",
-            ("estimate", "metrics", "noise", "plan", "statistic"),
+            FITS,
             {"repetitions": chosen.repetitions, "examples": EXAMPLES},
         )
         columns = ("constant", "what it is", "asked", "noise", "cells")

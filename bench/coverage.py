@@ -45,7 +45,7 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import recommend
 from discreet.statistic import ClassHistogram
 from discreet.statistic.observed import NoiseDistribution, NoisyHistogram
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 
 METRICS: Final = ("auc", "average_precision", "precision", "recall", "brier")
 TITLES: Final = ("AUC", "AP", "precision", "recall", "Brier")
@@ -370,7 +370,7 @@ def save(counted: Sequence[dict[str, object]], chosen: argparse.Namespace) -> No
             )
     evidence = Evidence(
         "coverage",
-        ("estimate", "metrics", "noise", "plan", "statistic"),
+        FITS,
         {
             "repetitions": chosen.repetitions,
             "seed": chosen.seed,

@@ -12,6 +12,8 @@ measured. A page quotes a table or a figure between two comments:
     python bench/evidence.py check           name pages that say something else
     python bench/evidence.py stale           name results that are older than their code
     python bench/evidence.py run [--quick] [NAME ...]    measure again, then render
+
+``papers-NAME`` is the page of a paper: ``python -m papers NAME --save``.
 """
 
 from __future__ import annotations
@@ -41,6 +43,12 @@ _QUOTED: Final = re.compile(
     re.DOTALL,
 )
 _VERSIONS: Final = ("numpy", "scipy")
+FITS: Final = (
+    *("data/edges", "estimate", "metrics", "models", "noise", "statistic"),
+    *("plan/bins", "plan/cohort", "plan/followup", "plan/heterogeneity"),
+    *("plan/plan", "plan/rounds"),
+)
+"""What every figure about intervals depends on: edges, noise, counts, fits, metrics."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +86,16 @@ class Evidence:
 
     Args:
         name: the file's name in ``results/``.
-        packages: the packages of ``discreet`` whose code the figures describe.
+        packages: the packages of ``discreet`` whose code the figures describe. Of these
+            the modules count that the benchmark has loaded.
         settings: seeds, repetitions, populations: what makes the run repeatable.
     """
 
     name: str
     packages: Sequence[str]
     settings: Mapping[str, Any]
+    whole: bool = False
+    """Other processes did the work: every module of the packages counts."""
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -106,6 +117,7 @@ class Evidence:
     def save(self) -> Path:
         """Write the file, and return where it is."""
         RESULTS.mkdir(exist_ok=True)
+        code = modules(self.packages, whole=self.whole)
         document = {
             "name": self.name,
             "command": " ".join(["python", *_command()]),
@@ -117,17 +129,20 @@ class Evidence:
                 **{name: version(name) for name in _VERSIONS},
                 "machine": f"{os.cpu_count()} cores, {_processor()}",
             },
-            "code": {
-                "packages": list(self.packages),
-                "digest": code_digest(self.packages),
-            },
+            "code": {"modules": code, "digest": code_digest(code)},
             "tables": self.tables,
             "figures": self.figures,
         }
         path = RESULTS / f"{self.name}.json"
-        path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        path.write_text(_lines(document) + "\n", encoding="utf-8")
         print(f"saved {path}")
         return path
+
+
+def _lines(document: Mapping[str, Any]) -> str:
+    """Return JSON with one row of a table on a line."""
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    return re.sub(r"\n {5,}|\n {4}(?=[\]}])", " ", text)
 
 
 def _plain(cell: Cell) -> Any:
@@ -142,6 +157,8 @@ def _plain(cell: Cell) -> Any:
 def _command() -> list[str]:
     script = Path(sys.argv[0]).resolve()
     inside = script.is_relative_to(ROOT)
+    if script.name == "__main__.py":
+        return ["-m", script.parent.name, *sys.argv[1:]]
     return [str(script.relative_to(ROOT)) if inside else script.name, *sys.argv[1:]]
 
 
@@ -159,18 +176,33 @@ def _processor() -> str:
     return next(names, platform.machine())
 
 
-def code_digest(packages: Sequence[str]) -> str:
-    """Return a digest of packages' code; comments and docstrings do not count."""
+def modules(packages: Sequence[str], *, whole: bool) -> list[str]:
+    """Return the files of packages that this process has loaded, or all of them."""
+    base = ROOT / "src" / "discreet"
+    files: set[str] = set()
+    for package in packages:
+        inside = base / package
+        every = inside.rglob("*.py") if inside.is_dir() else [inside.with_suffix(".py")]
+        files |= {path.relative_to(base).as_posix() for path in every}
+    if not whole:
+        names = ("discreet/" + name for name in files)
+        files = {
+            name.removeprefix("discreet/")
+            for name in names
+            if name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            in sys.modules
+        }
+    return sorted(files)
+
+
+def code_digest(modules: Sequence[str]) -> str:
+    """Return a digest of modules' code; comments and docstrings do not count."""
     digest = hashlib.sha256()
-    for package in sorted(packages):
-        base = ROOT / "src" / "discreet" / package
-        files = (
-            sorted(base.rglob("*.py")) if base.is_dir() else [base.with_suffix(".py")]
-        )
-        for path in files:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            digest.update(str(path.relative_to(ROOT)).encode())
-            digest.update(ast.dump(_without_docstrings(tree)).encode())
+    for module in sorted(modules):
+        path = ROOT / "src" / "discreet" / module
+        code = path.read_text(encoding="utf-8") if path.exists() else ""
+        digest.update(module.encode())
+        digest.update(ast.dump(_without_docstrings(ast.parse(code))).encode())
     return digest.hexdigest()
 
 
@@ -261,12 +293,13 @@ def stale() -> list[str]:
     return [
         name
         for name, document in _known().items()
-        if code_digest(document["code"]["packages"]) != document["code"]["digest"]
+        if code_digest(document["code"]["modules"]) != document["code"]["digest"]
     ]
 
 
 # -- measuring again ---------------------------------------------------------------
 
+_FEW: Final = "--runs 1 --rows 2000 --stand-ins"
 RUNS: Final[Mapping[str, tuple[str, str]]] = {
     "accuracy": ("--seeds 12", "--seeds 1 --most 2 --facts true"),
     "hard_coverage": (
@@ -279,17 +312,50 @@ RUNS: Final[Mapping[str, tuple[str, str]]] = {
         "--seed 91 --repetitions 200",
         "--repetitions 5 --noise exact",
     ),
+    "calibration": ("--halves 60", "--halves 5 --sets adult-lr"),
     "comparison_power": ("", "--repetitions 2 --noise 1 --forms default"),
     "prediction": ("", "--repetitions 2"),
     "verdicts": ("--seed 7", "--plans 2 --repetitions 4"),
+    "heterogeneity": ("--repetitions 500", "--repetitions 3"),
+    "measures_coverage": (
+        "--repetitions 500",
+        "--repetitions 10 --only extreme --parts measures gaps conformal",
+    ),
+    "label_privacy": ("", "--quick --runs 5 --confirm 50"),
+    "label_curves": ("", "--runs 1 --most 10"),
     "local": ("", "--seeds 1 --epsilons 5"),
+    "phones": ("", "--seeds 1 --epsilons 5 --clients 10000"),
+    "poisoning": (
+        "--parts real",
+        "--reports 20000 --mixtures 2 --epsilons 5 --parts simulated",
+    ),
+    "reports": (
+        "",
+        "--reports 100000 --engines duckdb --single 500 --batched 1000 --kills 0",
+    ),
     "curves": ("", ""),
+    "demo": ("", ""),
+    "synthetic_rare": (
+        "--tables calibration --halves 6",
+        "--tables calibration --halves 1",
+    ),
     "throughput": ("", "--pairs 1000000 --rows 1000000 --repeats 1"),
+    "scoring": ("--rows 500000", "--rows 20000 --many 50000"),
     "waiting": ("--sessions 7", "--sessions 1"),
+    "waiting_bad_line": ("--bad-line --sessions 5", "--bad-line --sessions 1"),
     "exact": ("", "--quick --only paper"),
+    "timed": ("", "--repetitions 2"),
+    "timed_coverage": ("", "--repetitions 3 --only Weibull --sizes 5000"),
+    "timed_tables": ("", "--splits 1 --only whas500"),
+    "papers-boyd2015": ("", _FEW),
+    "papers-cormode2023": ("", _FEW),
+    "papers-sun2022": ("", _FEW),
+    "papers-unal2023": ("", _FEW),
+    "papers-xu2025": ("", _FEW),
+    "papers-index": ("", _FEW),
 }
 """Each result's benchmark: the options of the whole run, and of a small share of it."""
-MPC: Final = frozenset({"exact"})
+MPC: Final = frozenset({"exact", "papers-unal2023"})
 """These run in the environment of the ``mpc`` extra."""
 
 
@@ -297,20 +363,31 @@ def measure(names: Sequence[str], *, quick: bool) -> int:
     """Run benchmarks; a quick run leaves ``results/`` as it is."""
     failed = []
     with tempfile.TemporaryDirectory() as aside:
-        environment = dict(os.environ)
+        # Small matrices: threads of BLAS would wait for each other, one result's for another's.
+        environment = {
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            **os.environ,
+        }
+        paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         if quick:
             environment["DISCREET_RESULTS"] = aside
         for name in names or RUNS:
             options = RUNS[name][1 if quick else 0]
             print(f"== {name} {options}", flush=True)
             python = ROOT / ".venv-mpc" / "bin" / "python" if name in MPC else None
+            paper, is_paper = name.removeprefix("papers-"), name.startswith("papers-")
+            bench = f"{ROOT}/bench/{name.removesuffix('_bad_line')}.py"
+            what = ["-m", "papers", paper] if is_paper else [bench]
             script = [
-                str(python or sys.executable),
-                str(ROOT / "bench" / f"{name}.py"),
-                *options.split(),
-                "--save",
+                *(str(python or sys.executable), *what),
+                *(*options.split(), "--save"),
             ]
-            if subprocess.run(script, env=environment, check=False).returncode:  # noqa: S603
+            # A paper stores its runs where it stands: aside, so that all are made anew.
+            where = tempfile.mkdtemp(dir=aside) if is_paper else None
+            done = subprocess.run(script, env=environment, cwd=where, check=False)  # noqa: S603
+            if done.returncode:
                 failed.append(name)
     if failed:
         print(f"failed: {', '.join(failed)}")

@@ -50,7 +50,7 @@ from discreet.plan.rounds import Release
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.report.views import calibratable
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 from real_sets import real_sets
 from synthetic import (
     Make,
@@ -389,6 +389,12 @@ NOISES: Final = {
     "local": ("`LocalDP(5)`", ("local",)),
     "exact": ("exact sums", ("exact",)),
 }
+NAMES: Final = {
+    "auc": "AUC",
+    "average_precision": "average precision",
+    "brier": "Brier score",
+    "ece": "calibration error",
+}
 COLUMNS: Final = (
     *("asked", "cells", "coverage (least)", "within 93 to 98%", "below 91%"),
     *("width", "refused"),
@@ -402,16 +408,7 @@ def save(rows: list[Row], chosen: argparse.Namespace) -> None:
     """
     evidence = Evidence(
         "hard_coverage",
-        (
-            "data",
-            "estimate",
-            "metrics",
-            "models",
-            "noise",
-            "plan",
-            "report",
-            "statistic",
-        ),
+        (*FITS, "label", "report/build"),
         {
             "repetitions": chosen.repetitions,
             "sizes": chosen.sizes,
@@ -440,12 +437,14 @@ def save(rows: list[Row], chosen: argparse.Namespace) -> None:
 def _line(asked: str, rows: list[Row]) -> list[str | Figure]:
     covered = np.array([r.coverage for r in rows])
     return [
-        asked.replace("_", " ").replace(" between", " between two edges"),
+        NAMES.get(asked, asked)
+        .replace(" declared", ", declared threshold")
+        .replace(" between", ", between two edges"),
         Figure(len(rows), digits=0),
         f"{100 * covered.mean():.1f} ({100 * covered.min():.1f})",
         Figure(100 * _within(rows), digits=0, unit="%"),
         Figure(int(np.count_nonzero(covered < POOR)), digits=0),
-        Figure(float(np.median([r.width for r in rows]))),
+        Figure(float(np.nanmedian([r.width for r in rows]))),
         Figure(100 * float(np.mean([r.refused for r in rows])), digits=1, unit="%"),
     ]
 

@@ -10,7 +10,7 @@ plain intervals and those that take the sites as clusters, of a population of si
 *Noise*: DistributedDP(unit="client", epsilon=1), 30 to 1,000 sites: what the planner
 predicts and what simulated releases have.
 
-    python bench/heterogeneity.py --repetitions 500
+    python bench/heterogeneity.py [--repetitions 500] [--only TABLE] [--save]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import argparse
 import math
 import warnings
 from collections.abc import Iterator
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 from scipy.special import expit, logit, ndtri
@@ -35,9 +35,16 @@ from discreet.plan.rounds import ResolvedRound
 from discreet.statistic.effect_terms import Effect, EffectTerms
 from discreet.statistic.protocol import BinCounts
 from discreet.statistic.site_sums import SiteSums
+from evidence import FITS, Cell, Evidence, Figure
 
 EDGES = Edges.realise(Warped(512))
 SIZES = (50, 20_000)
+METRICS = ("auc", "average_precision", "brier")
+Rows: TypeAlias = list[list[Cell]]
+
+
+def share(number: float) -> Figure:
+    return Figure(number, digits=3)
 
 
 def site(
@@ -71,7 +78,8 @@ def cohorts(
         yield total, rng.normal(logit(auc), spread)
 
 
-def sites_table(repetitions: int, seed: int) -> None:
+def sites_table(repetitions: int, seed: int) -> Rows:
+    rows: Rows = []
     terms = EffectTerms.of("auc", private=False)
     print(f"Sites of {SIZES[0]} to {SIZES[1]:,} patients, {repetitions} cohorts a row")
     print("  AUC  prev  sites   tau | new site  textbook | mean   | fixed effect")
@@ -98,6 +106,11 @@ def sites_table(repetitions: int, seed: int) -> None:
                     f"     {shares[1]:.3f}   | {shares[2]:.3f}  | {shares[3]:.3f}",
                     flush=True,
                 )
+                rows.append(
+                    [f"{auc:g}, {prevalence:g}", str(sites), f"{tau:g}"]
+                    + [share(x) for x in shares]
+                )
+    return rows
 
 
 def inside(ends: tuple[float, float], truth: float) -> bool:
@@ -115,35 +128,39 @@ def people(rng: np.random.Generator, size: int) -> discreet.Examples:
     return discreet.Examples(expit(z), labels, subjects=who, check=False)
 
 
-def clusters_table(repetitions: int, seed: int) -> None:
-    """Six sites of 100 people; the truth from 400,000 people."""
+def clusters_table(repetitions: int, seed: int) -> Rows:
+    """Ten sites of 60 people; the truth from 400,000 people."""
     rng = np.random.default_rng([seed, 77])
-    metrics = ("auc", "average_precision", "brier")
     heterogeneity = discreet.HeterogeneityQuestion((), within=False, clusters="subject")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         large = discreet.evaluate(
             [people(rng, 400_000)], edges=Warped(1024), interpolation="linear"
         )
-        truth = {m: large.metrics[m].value for m in metrics}
-        plain = dict.fromkeys(metrics, 0)
-        over = dict.fromkeys(metrics, 0)
+        truth = {m: large.metrics[m].value for m in METRICS}
+        plain = dict.fromkeys(METRICS, 0)
+        over = dict.fromkeys(METRICS, 0)
         for _ in range(repetitions):
             drawn = [people(rng, 60) for _ in range(10)]
             found = discreet.evaluate(
                 drawn, edges=Warped(256), heterogeneity=heterogeneity
             )
-            for m in metrics:
+            for m in METRICS:
                 plain[m] += inside(found.metrics[m].interval(), truth[m])
                 ends = found.metrics[m].interval(cluster="subject")
                 over[m] += inside(ends, truth[m])
     print(f"Clusters: 600 people with 1 to 10 rows, {repetitions} cohorts")
-    for m in metrics:
+    for m in METRICS:
         print(
             f"  {m:18} plain {plain[m] / repetitions:.3f}   clustered "
             f"{over[m] / repetitions:.3f}",
             flush=True,
         )
+    rows: Rows = []
+    for m in METRICS:
+        both = (share(x[m] / repetitions) for x in (plain, over))
+        rows.append([m.replace("_", " "), *both])
+    return rows
 
 
 def alike(rng: np.random.Generator, size: int) -> tuple[FloatVector, FloatVector]:
@@ -154,10 +171,10 @@ def alike(rng: np.random.Generator, size: int) -> tuple[FloatVector, FloatVector
     return expit(z), y.astype(np.float64)
 
 
-def alike_table(repetitions: int, seed: int) -> None:
+def alike_table(repetitions: int, seed: int) -> Rows:
     """Sites of 200 to 2,000 patients; the truth from 20,000 sites of the same kind."""
+    rows: Rows = []
     rng = np.random.default_rng([seed, 78])
-    metrics = ("auc", "average_precision", "brier")
     heterogeneity = discreet.HeterogeneityQuestion((), within=False, clusters="site")
 
     def size() -> int:
@@ -171,9 +188,9 @@ def alike_table(repetitions: int, seed: int) -> None:
             *map(np.concatenate, zip(*drawn, strict=True)), check=False
         )
         large = discreet.evaluate([whole], edges=Warped(1024), interpolation="linear")
-        truth = {m: large.metrics[m].value for m in metrics}
+        truth = {m: large.metrics[m].value for m in METRICS}
         for sites in (10, 20, 50):
-            plain, over = dict.fromkeys(metrics, 0), dict.fromkeys(metrics, 0)
+            plain, over = dict.fromkeys(METRICS, 0), dict.fromkeys(METRICS, 0)
             for _ in range(repetitions):
                 found = discreet.evaluate(
                     [
@@ -183,18 +200,22 @@ def alike_table(repetitions: int, seed: int) -> None:
                     edges=Warped(256),
                     heterogeneity=heterogeneity,
                 )
-                for m in metrics:
+                for m in METRICS:
                     plain[m] += inside(found.metrics[m].interval(), truth[m])
                     ends = found.metrics[m].interval(cluster="site")
                     over[m] += inside(ends, truth[m])
             shares = ", ".join(
                 f"{m} {plain[m] / repetitions:.3f} {over[m] / repetitions:.3f}"
-                for m in metrics
+                for m in METRICS
             )
             print(f"  {sites:3d} sites: {shares}", flush=True)
+            pairs = (x for m in METRICS for x in (plain[m], over[m]))
+            rows.append([str(sites), *(share(x / repetitions) for x in pairs)])
+    return rows
 
 
-def noise_table(repetitions: int, seed: int) -> None:
+def noise_table(repetitions: int, seed: int) -> Rows:
+    rows: Rows = []
     print(f"DistributedDP(epsilon=1, unit='client'), {repetitions} releases a row")
     print("  sites  share | sd of tau2: predicted  measured  ratio | refused  new site")
     for sites in (30, 100, 300, 1000, 3000):
@@ -225,18 +246,18 @@ def noise_table(repetitions: int, seed: int) -> None:
             for effect in map(Effect, effects, variances):
                 total += terms.of_effect(effect)
             noisy = total + noise.sample(total, 1, rng)[0]
-            pair = [
+            both = [
                 AnchoredSums.of_numbers(terms.totals(t), terms.anchor)
                 for t in (total, noisy)
             ]
-            if not pair[1].leverage > 0:  # not even the number of sites is left
+            if not both[1].leverage > 0:  # not even the number of sites is left
                 refused += 1
                 continue
-            exact, seen = ((s.noisy_q - s.expected_q(0)) / s.leverage for s in pair)
+            exact, seen = ((s.noisy_q - s.expected_q(0)) / s.leverage for s in both)
             errors.append(float(seen - exact))
             matrix = terms.sums()
             variance = float(noise.covariance(np.zeros(2)).negatives[0])
-            found = RandomEffects(pair[1], noise=variance * (matrix @ matrix.T))
+            found = RandomEffects(both[1], noise=variance * (matrix @ matrix.T))
             if found.refusal or lost_in_noise(terms, found):
                 refused += 1
                 continue
@@ -250,13 +271,33 @@ def noise_table(repetitions: int, seed: int) -> None:
             f"{refused / repetitions:6.1%}  {covered}",
             flush=True,
         )
+        errors_of = (share(told.noise_of_tau2), share(spread))
+        lost = f"{refused / repetitions:.0%}"
+        rows.append([f"{sites:,}", str(statistic.share), *errors_of, lost, covered])
+    return rows
 
 
+CLUSTERED = ("plain interval", "clustered")
 TABLES = {
-    "sites": sites_table,
-    "clusters": clusters_table,
-    "alike": alike_table,
-    "noise": noise_table,
+    "sites": (
+        sites_table,
+        (
+            *("AUC, prevalence", "sites", "tau", "new site", "textbook's new site"),
+            *("mean site", "fixed effect, for a new site"),
+        ),
+    ),
+    "clusters": (clusters_table, ("of 600 people", *CLUSTERED)),
+    "alike": (
+        alike_table,
+        ("sites", *(f"{m}: {c}" for m in ("AUC", "AP", "Brier") for c in CLUSTERED)),
+    ),
+    "noise": (
+        noise_table,
+        (
+            *("sites", "share", "noise of tau^2, predicted", "measured", "refused"),
+            "a new site's interval holds",
+        ),
+    ),
 }
 
 
@@ -267,10 +308,18 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--only", choices=list(TABLES))
+    parser.add_argument("--save", action="store_true", help="into results/")
     args = parser.parse_args()
-    for name, table in TABLES.items():
+    evidence = Evidence(
+        "heterogeneity",
+        FITS,
+        {"repetitions": args.repetitions, "seed": args.seed},
+    )
+    for name, (table, columns) in TABLES.items():
         if args.only in (None, name):
-            table(args.repetitions, args.seed)
+            evidence.table(name, columns, table(args.repetitions, args.seed))
+    if args.save:
+        evidence.save()
 
 
 if __name__ == "__main__":

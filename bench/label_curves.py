@@ -7,13 +7,13 @@ over recall), and for calibration the mean distance of the rates in 20 groups of
 equal mass. The figures beside them are those of a rough prototype. Flips are drawn
 by the named fast sampler, noise on binned positives by the mechanism itself.
 
-    .venv/bin/python bench/label_curves.py [runs]
+    python bench/label_curves.py [--runs 20] [--most 1000] [--save]
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +33,7 @@ from discreet.models.label import LabelDP, plan_curves
 from discreet.noise.mechanism import NoNoise
 from discreet.noise.response import RandomizedResponse, simulate_response
 from discreet.statistic.observed import NoisyHistogram
+from evidence import FITS, Evidence, Figure
 
 AUC, SHARE = 0.7702, 0.256
 KNOWN = {
@@ -113,8 +114,13 @@ def measure(
 
 
 def main() -> None:
-    """Print the tables."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="Curves under label privacy")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--most", type=int, default=1000, help="most sites")
+    parser.add_argument("--save", action="store_true", help="into results/")
+    args = parser.parse_args()
+    table: list[list[str | Figure]] = []
     rng = np.random.default_rng(1)
     print(
         f"{'examples':>9}{'sites':>7}{'eps':>5} {'mechanism':<10}{'bins':>5}"
@@ -124,6 +130,8 @@ def main() -> None:
         scores, labels = draw(examples, rng)
         truth = Truth(scores, labels)
         for count in (10, 100, 1000):
+            if count > args.most:
+                continue
             sites = [Examples(scores[i::count], labels[i::count]) for i in range(count)]
             public = PublicScores.of(sites)
             for epsilon in (1, 2, 4):
@@ -131,7 +139,9 @@ def main() -> None:
                     if mechanism == "response" and count != 10:
                         continue  # flips do not depend on the sites
                     privacy = LabelDP(epsilon, mechanism=mechanism)
-                    name, bins, (roc, pr, rate) = measure(sites, truth, privacy, runs)
+                    name, bins, (roc, pr, rate) = measure(
+                        sites, truth, privacy, args.runs
+                    )
                     guess = predict_curve(public, epsilon, name, prevalence=SHARE).error
                     key = (examples, epsilon)
                     known = (
@@ -148,6 +158,25 @@ def main() -> None:
                         f"{rate:>10.5f}{known_rate or '':>8}",
                         flush=True,
                     )
+                    where = "any" if name == "response" else f"{count:,}"
+                    shown = [Figure(e, digits=5) for e in (roc, guess, pr, rate)]
+                    aside = f"{known:.5f}".strip("0") if known else ""
+                    table.append(
+                        [
+                            *(f"{examples:,}", where, str(epsilon), name, f"{bins:,}"),
+                            shown[0],
+                            aside,
+                            *shown[1:],
+                        ]
+                    )
+    columns = ("examples", "sites", "eps", "mechanism", "bins", "ROC", "prototype")
+    evidence = Evidence(
+        "label_curves", (*FITS, "label"), {"runs": args.runs, "most": args.most}
+    )
+    evidence.table("errors", [*columns, "ROC predicted", "PR", "calibration"], table)
+    evidence.figure("runs", Figure(args.runs, digits=0))
+    if args.save:
+        evidence.save()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """AUC under label privacy: the paper's Table 1 again, and what does better.
 
-    python bench/label_privacy.py [--quick] [--runs 100] [--seed 1]
+    python bench/label_privacy.py [--quick] [--runs 100] [--seed 1] [--save]
 
 Scores are calibrated binormal posteriors with the size, prevalence and AUC of the
 paper's small Criteo set: M = 458,407, P = 117,317, AUC .7702. IID sites get random
@@ -41,6 +41,7 @@ from discreet.label.released_sums import SiteMechanism, SummedEndpoint
 from discreet.noise.polya import simulate_polya_difference
 from discreet.privacy.loss import PureDP
 from discreet.published.sun2022 import STEPS, on_grid
+from evidence import FITS, Evidence, Figure
 from simulated_sums import simulate_errors, simulate_laplace
 
 EXAMPLES: Final = 458_407
@@ -201,7 +202,8 @@ def _mechanisms(how: Split) -> tuple[str, ...]:
 
 def print_table_one(
     cells: dict[tuple[str, Split, int, int], Cell], sites: Sequence[int]
-) -> None:
+) -> tuple[int, int]:
+    """Print Table 1 beside ours; return how many cells agree, and how many there are."""
     print("\nTable 1: standard deviation of the AUC, paper | ours")
     agreeing = total = 0
     for (name, how, epsilon), figures in PAPER.items():
@@ -215,27 +217,34 @@ def print_table_one(
             line.append(f"{printed:.2e} | {ours:.2e} {'ok' if agrees else 'NO'}")
         print(f"  eps {epsilon} {name:14s} {how:8s} " + "   ".join(line))
     print(f"  {agreeing} of {total} cells agree (|log ratio| <= {AGREES})")
+    return agreeing, total
 
 
-def print_response(data: Data, runs: int, rng: np.random.Generator) -> None:
+def print_response(data: Data, runs: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Print randomized response beside the paper's; return how many cells agree."""
     print("\nRandomized response (any number of sites), paper | ours | predicted")
     ranks, labels = data.split(1, "IID", rng)
+    agreeing = 0
     for epsilon, printed in _RESPONSE.items():
         cell = measure(
             data, released("response", ranks, epsilon), ranks, labels, runs, rng
         )
         agrees = abs(math.log(cell.simulated / printed)) <= AGREES
+        agreeing += agrees
         print(
             f"  eps {epsilon} {printed:.2e} | {cell.simulated:.2e} | "
             f"{cell.predicted:.2e} {'ok' if agrees else 'NO'}"
         )
+    return agreeing, len(_RESPONSE)
 
 
 def print_ours(
     cells: dict[tuple[str, Split, int, int], Cell], sites: Sequence[int]
-) -> None:
+) -> list[list[str | Figure]]:
+    """Print our choice's deviations over the adaptive allocation's; return the table."""
     print("\nOur choice over the paper's adaptive allocation, predicted deviations")
     worst = worst_iid = 0.0
+    table: list[list[str | Figure]] = []
     for how in ("IID", "non-IID"):
         for epsilon in EPSILONS:
             ratios = []
@@ -247,23 +256,32 @@ def print_ours(
             if how == "IID" and epsilon <= 2:
                 worst_iid = max(worst_iid, *ratios)
             print(f"  {how:8s} eps {epsilon} " + "  ".join(f"{r:.3f}" for r in ratios))
+            where = "IID" if how == "IID" else "neighbouring scores"
+            table.append([where, str(epsilon), *(Figure(r, digits=3) for r in ratios)])
     print(f"  IID at eps 1 and 2: at most {worst_iid:.3f} (goal .75)")
     print(f"  anywhere: at most {worst:.3f} (goal 1.05)")
+    return table
 
 
-def print_confirmed(data: Data, runs: int, rng: np.random.Generator) -> None:
+def print_confirmed(data: Data, runs: int, rng: np.random.Generator) -> float:
+    """Print predicted deviations beside runs; return the largest relative difference."""
+    furthest = 0.0
     print(f"\nPredicted deviation against {runs} runs (goal: within 3%)")
     for name, how, count, epsilon in CONFIRMED:
         ranks, labels = data.split(count, how, rng)
         cell = measure(data, released(name, ranks, epsilon), ranks, labels, runs, rng)
         off = cell.simulated / cell.predicted - 1
+        furthest = max(furthest, abs(off))
         print(
             f"  {name:9s} {how:8s} K {count} eps {epsilon}: predicted "
             f"{cell.predicted:.3e}, runs {cell.simulated:.3e}, {off:+.1%}"
         )
+    return furthest
 
 
-def print_secure_sum(data: Data, runs: int, rng: np.random.Generator) -> None:
+def print_secure_sum(data: Data, runs: int, rng: np.random.Generator) -> float:
+    """Print deviations under secure aggregation; return the largest, times epsilon."""
+    largest = 0.0
     print("\nSecure aggregation, noise added once (goal 1.3e-5/eps, any K)")
     for epsilon in EPSILONS:
         line = []
@@ -275,9 +293,11 @@ def print_secure_sum(data: Data, runs: int, rng: np.random.Generator) -> None:
             )
             errors = (noise[:, 0] / 2, noise.sum(axis=1) / common.reach)
             sd = noise_sd(data.sums, EXAMPLES, common.covariance(count))
+            largest = max(largest, sd * epsilon)
             seen = float(simulated_aucs(data, errors).std())
             line.append(f"{sd * epsilon:.2e} (runs {seen * epsilon:.2e})")
         print(f"  eps {epsilon} sd x eps: " + "  ".join(line))
+    return largest
 
 
 def print_score_noise(data: Data, rng: np.random.Generator) -> None:
@@ -296,6 +316,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--confirm", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--save", action="store_true", help="into results/")
     args = parser.parse_args()
     sites = SITES[:-1] if args.quick else SITES
     began = time.perf_counter()
@@ -305,14 +326,29 @@ def main() -> None:
         f"M = {EXAMPLES:,}, P = {POSITIVES:,}, AUC {data.sums.auc(EXAMPLES):.4f}, "
         f"K = {', '.join(f'{k:,}' for k in sites)}"
     )
-    print_response(data, args.runs, rng)
-    print_secure_sum(data, 10 * args.runs, rng)
+    response = print_response(data, args.runs, rng)
+    secure = print_secure_sum(data, 10 * args.runs, rng)
     print_score_noise(data, rng)
-    print_confirmed(data, args.confirm, rng)
+    furthest = print_confirmed(data, args.confirm, rng)
     cells = table_one(data, sites, args.runs, rng)
-    print_table_one(cells, sites)
-    print_ours(cells, sites)
+    laplace = print_table_one(cells, sites)
+    ratios = print_ours(cells, sites)
     print(f"\n{time.perf_counter() - began:.0f} s")
+    evidence = Evidence(
+        "label_privacy",
+        (*FITS, "label", "published/sun2022"),
+        {"runs": args.runs, "confirm": args.confirm, "seed": args.seed},
+    )
+    evidence.table(
+        "choice", ["sites", "epsilon", *(f"K = {k:,}" for k in sites)], ratios
+    )
+    for name, (agreeing, total) in (("laplace", laplace), ("response", response)):
+        evidence.figure(f"{name}_agreeing", Figure(agreeing, digits=0))
+        evidence.figure(f"{name}_cells", Figure(total, digits=0))
+    evidence.figure("furthest", Figure(100 * furthest, digits=1, unit="%"))
+    evidence.figure("secure_sum", Figure(1e5 * secure))
+    if args.save:
+        evidence.save()
 
 
 if __name__ == "__main__":

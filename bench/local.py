@@ -38,7 +38,7 @@ from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 
 SETS: Final = ("adult-xgb", "adult-xgb-oof", "bank-xgb-oof", "cover-xgb")
 EPSILONS: Final = (1, 2, 5)
@@ -298,7 +298,7 @@ def main() -> None:
         )
     evidence = Evidence(
         "local",
-        ("data", "estimate", "metrics", "noise"),
+        FITS,
         {"seeds": seeds, "sets": SETS, "bins": ARC_BINS},
     )
     rows: list[list[str | Figure]] = []

@@ -6,11 +6,12 @@ draws rows from it with replacement, evaluates them as a user would, and asks wh
 95% interval holds the population's own value.
 
     python bench/measures_coverage.py [--repetitions 500] [--rows 5000] [--only TEXT]
-        [--part measures|gaps|conformal|drift]
+        [--parts measures gaps conformal drift] [--save]
 
-Prints percent held by population, noise and measure, and with ``--part`` conformal the
-mean share of new examples whose label is in its set, with drift the share of series with
-a false alarm and the share in which a drop of the AUC was seen.
+Prints percent held by population, noise and measure; for ``conformal`` the mean share of
+new examples whose label is in its set, for ``drift`` the share of series with a false
+alarm and the share in which a drop of the AUC was seen (a third of the repetitions: a
+series has 24 periods).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 import discreet
 from discreet.arrays import BoolVector, FloatVector
 from discreet.errors import DisclosureWarning
+from evidence import FITS, Cell, Evidence, Figure
 
 SHARED: Final = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 CUT: Final = 0.2
@@ -39,6 +41,11 @@ MEASURES: Final = (
     "partial_auc_corrected",
 )
 Data: TypeAlias = tuple[FloatVector, BoolVector]
+Rows: TypeAlias = list[list[Cell]]
+
+
+def percent(share: float) -> Figure:
+    return Figure(100 * share, digits=1, unit="%")
 
 
 def _sigmoid(z: FloatVector) -> FloatVector:
@@ -108,8 +115,9 @@ def evaluated(
     )
 
 
-def measures(args: argparse.Namespace) -> None:
+def measures(args: argparse.Namespace) -> Rows:
     """Print coverage of the measures."""
+    table: Rows = []
     columns = [*MEASURES, "net_benefit"]
     print(f"{'':32}" + "".join(f"{c[:16]:>18}" for c in columns))
     for name, (scores, labels) in populations(args.only):
@@ -127,13 +135,16 @@ def measures(args: argparse.Namespace) -> None:
                 for m, estimate in found.items():
                     low, high = estimate.interval()
                     held[m] += low <= truth[m] <= high
-            shares = (100 * held[c] / args.repetitions for c in columns)
-            line = "".join(f"{share:18.1f}" for share in shares)
+            shares = [held[c] / args.repetitions for c in columns]
+            line = "".join(f"{100 * share:18.1f}" for share in shares)
             print(f"{name + ', ' + noise:32}{line}", flush=True)
+            table.append([name, noise, *map(percent, shares)])
+    return table
 
 
-def gaps(args: argparse.Namespace) -> None:
+def gaps(args: argparse.Namespace) -> Rows:
     """Print how often all gaps of recall between four groups hold at once."""
+    table: Rows = []
     names = ["a", "b", "c", "d"]
     for name, (scores, labels) in populations(args.only):
         group = np.random.default_rng(5).integers(4, size=scores.size)
@@ -172,13 +183,17 @@ def gaps(args: argparse.Namespace) -> None:
                 f"   largest {100 * largest / args.repetitions:.1f}",
                 flush=True,
             )
+            both = (held / args.repetitions, largest / args.repetitions)
+            table.append([name, noise, *map(percent, both)])
+    return table
 
 
-def conformal(args: argparse.Namespace) -> None:
+def conformal(args: argparse.Namespace) -> Rows:
     """Print the mean share of labels that are in their sets."""
+    table: Rows = []
     for name, (scores, labels) in populations(args.only):
         for noise, epsilon in NOISES.items():
-            line = f"{name + ', ' + noise:32}"
+            line, row = f"{name + ', ' + noise:32}", list[Cell]([name, noise])
             for alpha in (0.1, 0.05):
                 shares = []
                 for k in range(args.repetitions):
@@ -192,18 +207,23 @@ def conformal(args: argparse.Namespace) -> None:
                     shares.append(np.where(labels, sets[:, 1], sets[:, 0]).mean())
                 error = np.std(shares) / np.sqrt(len(shares))
                 line += f"   {1 - alpha:.2f}: {np.mean(shares):.4f} (+-{error:.4f})"
+                row.append(percent(float(np.mean(shares))))
             print(line, flush=True)
+            table.append(row)
+    return table
 
 
-def drift(args: argparse.Namespace) -> None:
+def drift(args: argparse.Namespace) -> Rows:
     """Print false alarms over 24 periods, and how often a drop of the AUC is seen."""
+    table: Rows = []
+    repetitions = max(args.repetitions // 3, 1)
     scores, labels = calibrated(np.random.default_rng(99))
     z = np.log(scores / (1 - scores))
     blurred = _sigmoid(z + 0.652 * np.random.default_rng(3).normal(size=z.size))
     names = [f"{k:02d}" for k in range(24)]
     for noise, epsilon in NOISES.items():
         alarms = seen = 0
-        for k in range(args.repetitions):
+        for k in range(repetitions):
             rng = np.random.default_rng(k)
             rows = rng.integers(scores.size, size=(24, args.rows))
             for late in (24, 12):
@@ -230,17 +250,23 @@ def drift(args: argparse.Namespace) -> None:
                         c.measure == "auc" and c.period >= "12" for c in found.alarms
                     )
         print(
-            f"{noise}: false alarms {100 * alarms / args.repetitions:.1f}%, a drop "
-            f"seen {100 * seen / args.repetitions:.1f}%",
+            f"{noise}: false alarms {100 * alarms / repetitions:.1f}%, a drop "
+            f"seen {100 * seen / repetitions:.1f}%",
             flush=True,
         )
+        table.append([noise, f"{alarms} of {repetitions}", f"{seen} of {repetitions}"])
+    return table
 
 
+WHERE: Final = ("population", "noise")
 PARTS: Final = {
-    "measures": measures,
-    "gaps": gaps,
-    "conformal": conformal,
-    "drift": drift,
+    "measures": (
+        measures,
+        (*WHERE, *(m.replace("_", " ") for m in (*MEASURES, "net_benefit"))),
+    ),
+    "gaps": (gaps, (*WHERE, "all gaps hold at once", "the largest")),
+    "conformal": (conformal, (*WHERE, "nominal 90%", "nominal 95%")),
+    "drift": (drift, ("noise", "series with a false alarm", "drop of .031 seen")),
 }
 
 
@@ -250,10 +276,20 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=500)
     parser.add_argument("--rows", type=int, default=5000)
     parser.add_argument("--only", default="")
-    parser.add_argument("--part", choices=list(PARTS), default="measures")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--save", action="store_true", help="into results/")
     args = parser.parse_args()
     warnings.simplefilter("ignore", DisclosureWarning)
-    PARTS[args.part](args)
+    evidence = Evidence(
+        "measures_coverage",
+        (*FITS, "report/build", "report/conformal", "report/drift", "report/fairness"),
+        {"repetitions": args.repetitions, "rows": args.rows},
+    )
+    for name in args.parts:
+        part, columns = PARTS[name]
+        evidence.table(name, columns, part(args))
+    if args.save:
+        evidence.save()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What false reports do: an adversary's search beside the stated amount.
 
-    python bench/poisoning.py [--reports 200000] [--mixtures 60]
+    python bench/poisoning.py [--reports 200000] [--mixtures 60] [--save]
 
 Of the reports 1% are false. An adversary tries every single symbol, arcs of neighbouring
 symbols, random mixtures, and the best symbols of this search mixed in pairs. The largest move of
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from discreet import LocalDP, PublicFacts, recommend
 from discreet.arrays import FloatVector, IntVector
 from discreet.data.client_reports import CountedReports
+from discreet.metrics.table import METRICS
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.report.evaluation import Evaluation
 from discreet.report.poisoning import FALSE_SHARE, MARGIN, without
@@ -100,33 +101,39 @@ def searched(
 
 
 def main() -> None:
+    from evidence import FITS, Cell, Evidence, Figure  # noqa: PLC0415 - beside this script
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reports", type=int, default=200_000)
     parser.add_argument("--mixtures", type=int, default=60)
     parser.add_argument("--epsilons", type=int, nargs="+", default=[1, 2, 5])
     parser.add_argument("--parts", nargs="+", default=["simulated", "real"])
+    parser.add_argument("--save", action="store_true", help="keep it in results/")
     given = parser.parse_args()
-    print(
-        f"{'':16}{'eps':>4}"
-        + "".join(f"{n + ': searched, stated, ratio':>42}" for n in NAMES)
-    )
+    settings = {"reports": given.reports, "share": FALSE_SHARE, "margin": MARGIN}
+    evidence = Evidence("poisoning", (*FITS, "report/poisoning"), settings)
     for part in given.parts:
-        sets = list(populations(part, given.reports))
-        for title, scores, labels in sets:
+        rows: list[list[Cell]] = []
+        worst = 0.0
+        for title, scores, labels in populations(part, given.reports):
             for epsilon in given.epsilons:
                 rng = np.random.default_rng(20261118)
                 result = evaluated(scores, labels, epsilon, rng)
                 stated = result.influence()
-                if not stated:
-                    print(f"{title:16}{epsilon:4}  refused: {result.fit.refusal}")
-                    continue
-                largest = searched(result, given.mixtures, rng)
-                row = "".join(
-                    f"{found:18.4f}{stated[name]:12.4f}{found / stated[name]:12.2f}"
-                    for name, found in zip(NAMES, largest, strict=True)
-                )
-                print(f"{title:16}{epsilon:4}{row}", flush=True)
-    print(f"The stated amounts hold a margin of {MARGIN:g}.")
+                row: list[Cell] = [title, str(epsilon)]
+                if stated:
+                    largest = searched(result, given.mixtures, rng)
+                    for name, found in zip(NAMES, largest, strict=True):
+                        row.append(f"{found:.4f} of {stated[name]:.4f}")
+                        worst = max(worst, float(found) / stated[name])
+                else:
+                    row += ["refused"] * len(NAMES)
+                rows.append(row)
+                print(row, f"worst ratio so far {worst:.2f}", flush=True)
+        evidence.table(part, ("data", "eps", *(METRICS[n].title for n in NAMES)), rows)
+        evidence.figure(f"{part}-worst", Figure(worst))
+    if given.save:
+        evidence.save()
 
 
 def populations(part: str, size: int) -> Iterator[tuple[str, FloatVector, IntVector]]:

@@ -35,7 +35,7 @@ from discreet.plan.rounds import Release
 from discreet.report.build import evaluation
 from discreet.report.evaluation import Evaluation
 from discreet.report.prediction import predict
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 from real_sets import real_sets
 from synthetic import Population, population
 from trained import trained
@@ -145,7 +145,7 @@ def main() -> None:
     if chosen.save:
         evidence = Evidence(
             "prediction",
-            ("estimate", "metrics", "noise", "plan", "report", "statistic"),
+            (*FITS, "report/build", "report/prediction"),
             {"repetitions": chosen.repetitions, "seed": chosen.seed},
         )
         evidence.table("near", COLUMNS, rows)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from joblib import Memory
 from sklearn.base import ClassifierMixin
 from sklearn.datasets import load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -25,6 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from discreet.arrays import FloatArray, IntVector
+from evidence import ROOT
 from synthetic import Population, from_examples
 
 Rows: TypeAlias = tuple[FloatArray, IntVector]
@@ -109,7 +111,7 @@ def real_sets() -> Iterator[Population]:
     for outcome, (rows, models) in OUTCOMES.items():
         x, y = rows()
         for name in models:
-            scores = _out_of_fold(MODELS[name](), x, y)
+            scores = _kept(MODELS[name](), x, y)
             yield from_examples(f"{outcome}-{name}", "real", scores, y)
 
 
@@ -126,6 +128,11 @@ def _out_of_fold(model: ClassifierMixin, x: FloatArray, y: IntVector) -> Any:
         )
     return scored[:, 1]
 
+
+_kept: Final[Callable[..., Any]] = Memory(ROOT / "bench" / ".scores", verbose=0).cache(
+    _out_of_fold
+)
+"""Trained once: a change of the function, the model or the rows trains again."""
 
 if __name__ == "__main__":
     for each in real_sets():

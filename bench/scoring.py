@@ -1,6 +1,6 @@
 """How fast rows are scored at a site, beside bare onnxruntime, and in how much memory.
 
-    python bench/scoring.py [--rows 1000000] [--many 10000000]
+    python bench/scoring.py [--rows 1000000] [--many 10000000] [--save]
 
 Both read the same Parquet file and score it with the same ONNX file, on all cores. Bare
 onnxruntime runs in this process with its own threads, in batches of 65,536 rows, and adds
@@ -10,6 +10,7 @@ the scores up; discreet checks every batch, pads it, and runs it in a process of
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
@@ -27,10 +28,16 @@ import pyarrow.parquet as pq
 
 import discreet
 from discreet.optional import load
+from evidence import Evidence, Figure
 
 WIDE = 20
 NAMES = [f"x{k}" for k in range(WIDE)]
 BATCH = 2**16
+PACKAGES = (
+    *("data/batches", "data/examples", "data/model_process", "data/onnx_graph"),
+    *("data/onnx_hazards", "data/onnx_rules", "data/scores", "data/scoring"),
+    *("data/sources", "data/tables"),
+)
 
 
 def models(folder: Path) -> dict[str, Path]:
@@ -51,8 +58,11 @@ def models(folder: Path) -> dict[str, Path]:
     kinds = [("X", types.FloatTensorType([None, WIDE]))]
     boosted = onnxmltools.convert_lightgbm(trees, initial_types=kinds, zipmap=False)
     paths = {}
-    for name, model in (("logistic", linear), ("LightGBM, 200 trees", boosted)):
-        paths[name] = folder / f"{name.partition(',')[0]}.onnx"
+    for name, model in (
+        ("logistic regression", linear),
+        ("LightGBM, 200 trees", boosted),
+    ):
+        paths[name] = folder / f"{name.partition(' ')[0].strip(',')}.onnx"
         paths[name].write_bytes(model.SerializeToString())
     return paths
 
@@ -108,11 +118,17 @@ def timed(work: Callable[[], float], times: int = 3) -> tuple[float, float]:
     return float(np.median(seconds)), results[-1]
 
 
+def whole(number: float) -> Figure:
+    """Return a figure without decimals."""
+    return Figure(number, digits=0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--many", type=int, default=10_000_000)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--save", action="store_true", help="into results/")
     args = parser.parse_args()
     if args.one:
         opened = discreet.ModelFile(args.one[0], inputs=NAMES)
@@ -121,6 +137,12 @@ def main() -> None:
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
             print(resource.getrusage(who).ru_maxrss // 1024)
         return
+    speeds: list[list[str | Figure]] = []
+    memories: list[list[str | Figure]] = []
+    evidence = Evidence(
+        "scoring", PACKAGES, {"rows": args.rows, "many": args.many}, whole=True
+    )
+    evidence.figure("load", Figure(os.getloadavg()[0], digits=1))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         paths = models(folder)
@@ -146,6 +168,10 @@ def main() -> None:
                 f"{plain / site:.2f} of bare from Parquet, {memory / site:.2f} of bare "
                 f"from memory; checking the file took {start:.1f} s"
             )
+            # To three digits: more would say less.
+            rates = [float(f"{args.rows / t:.3g}") for t in (memory, plain, site)]
+            ratios = (Figure(plain / site), Figure(memory / site))
+            speeds.append([name, *map(whole, rates), *ratios, Figure(start, digits=1)])
         del table, matrix
         write_rows(rows, args.many)
         size = rows.stat().st_size / 2**20
@@ -157,12 +183,33 @@ def main() -> None:
                 capture_output=True,
                 text=True,
             )
-            own, child = told.stdout.split()
+            own, child = map(int, told.stdout.split())
+            took = time.perf_counter() - begun
             print(
-                f"{name}: {args.many:,} rows ({size:,.0f} MB) in "
-                f"{time.perf_counter() - begun:.0f} s; resident peak {own} MB at the "
-                f"site, {child} MB in the model's process"
+                f"{name}: {args.many:,} rows ({size:,.0f} MB) in {took:.0f} s; resident peak "
+                f"{own} MB at the site, {child} MB in the model's process"
             )
+            memories.append([name, *map(whole, (args.many, size, took, own, child))])
+    evidence.figure("rows", whole(args.rows))
+    evidence.table(
+        "speed",
+        (
+            *("model", "bare, matrix in memory", "bare, from Parquet"),
+            *("at the site, from Parquet", "ratio to bare from Parquet"),
+            *("ratio to bare from memory", "seconds to check the file"),
+        ),
+        speeds,
+    )
+    evidence.table(
+        "memory",
+        (
+            *("model", "rows", "MB of Parquet", "seconds"),
+            *("peak at the site, MB", "peak in the model's process, MB"),
+        ),
+        memories,
+    )
+    if args.save:
+        evidence.save()
 
 
 if __name__ == "__main__":

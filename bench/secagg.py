@@ -147,7 +147,7 @@ def run(case: Case) -> tuple[Meter, Terms]:
     with meter.at_coordinator():
         opened = following.advance()
     if not np.array_equal(opened.total, expected):
-        raise ArithmeticError("the opened sum is wrong")
+        raise ArithmeticError("the revealed sum is wrong")
     return meter, terms
 
 

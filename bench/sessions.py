@@ -64,7 +64,7 @@ POLICY = Policy(
     sites=3,
     require_roster=False,
 )
-"""A site that pays twice would exceed it, and decline."""
+"""A site that is charged twice would exceed it, and decline."""
 MARK = "DISCREET_BENCH"
 DONE = "revealed; one was killed when it was done, and had nothing to resume"
 GONE_SECONDS = 15.0

@@ -9,7 +9,9 @@ fit the default map, the other half tests it: mean ECE over 15 bins, x 1e-4, und
 and under exact sums. "within": at most 1.5 times that of exact sums, or .004 above it.
 
     python bench/synthetic_rare.py [--tables coverage calibration] [--repetitions 300]
-        [--halves 10]
+        [--halves 10] [--save]
+
+Saved is the calibration.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Final
 
 import numpy as np
 
+import evidence
 from calibration import DEFAULT, MODELS, ece, release
 from discreet.arrays import FloatVector, IntVector
 from discreet.plan.privacy_model import PrivacyModel
@@ -79,11 +82,16 @@ def error_after_map(
     return math.fsum(found) / halves
 
 
-def calibration(halves: int) -> None:
+def calibration(halves: int) -> evidence.Evidence:
     print(f"held-out ECE x 1e-4 after the default map, {halves} halves")
     within = 0
+    table: list[list[evidence.Cell]] = []
     for name in BENT:
         scores, labels = rows(population(name))
+        public: list[evidence.Cell] = [
+            f"{labels.size:,}",
+            evidence.Figure(float(labels.mean())),
+        ]
         for bent, power in POWERS.items():
             raw = ece(scores**power, labels)
             errors = {
@@ -93,6 +101,8 @@ def calibration(halves: int) -> None:
             exact, noisy = errors["exact sums"], errors["eps 1"]
             good = noisy <= max(MOST_TIMES * exact, exact + MOST_ABOVE)
             within += good
+            shown = (evidence.Figure(1e4 * e, digits=0) for e in (raw, exact, noisy))
+            table.append([*public, bent, *shown, "yes" if good else "no"])
             print(
                 f"{name:26}{bent:>12}: as they are {1e4 * raw:6.0f}, exact sums "
                 f"{1e4 * exact:5.0f}, eps 1 {1e4 * noisy:5.0f} "
@@ -100,6 +110,12 @@ def calibration(halves: int) -> None:
                 flush=True,
             )
     print(f"within: {within} of {len(BENT) * len(POWERS)}")
+    saved = evidence.Evidence(
+        "synthetic_rare", (*evidence.FITS, "recalibrate"), {"halves": halves}
+    )
+    columns = ("examples", "prevalence", "scores", "as they are", *NOISES, "within")
+    saved.table("calibration", columns, table)
+    return saved
 
 
 def main() -> None:
@@ -108,9 +124,12 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=tables, default=list(tables))
     parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--halves", type=int, default=10)
+    parser.add_argument("--save", action="store_true", help="into results/")
     options = parser.parse_args()
     if "calibration" in options.tables:
-        calibration(options.halves)
+        found = calibration(options.halves)
+        if options.save:
+            found.save()
     if "coverage" in options.tables:
         coverage(options.repetitions)
 

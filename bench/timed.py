@@ -1,13 +1,13 @@
-"""Follow-up: accuracy beside libraries on rows, coverage of intervals, what averages lose.
+"""Follow-up: accuracy beside libraries on rows, what smoothing and averages change.
 
     python bench/timed.py accuracy      # beside scikit-survival and recorded lifelines figures
-    python bench/timed.py coverage      # 95% intervals, three populations, 300 repetitions
-    python bench/timed.py coverage --sizes 300 1000       # few examples, without noise
     python bench/timed.py smoothing     # what the smooth fit takes off the noise
     python bench/timed.py federated     # averaged local concordances and survival curves
+    python bench/timed.py --save        # all three, into results/
 
-Each prints a table of ``docs/time-to-event.md``. Tables are counted here as a site counts
-them (``tabulate``), without a session: sessions do not change counts.
+Each prints a table of ``docs/time-to-event.md``; ``timed_coverage.py`` has the intervals.
+Tables are counted here as a site counts them (``tabulate``), without a session: sessions do
+not change counts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from sklearn.impute import SimpleImputer
-from sklearn.metrics import roc_auc_score
 from sksurv import datasets, metrics
 from sksurv.linear_model import CoxPHSurvivalAnalysis
 from sksurv.nonparametric import (
@@ -33,7 +33,6 @@ from sksurv.util import Surv
 
 from discreet.arrays import FloatVector
 from discreet.data.edges import EdgeRule, Edges, Warped
-from discreet.estimate.estimate import Estimate
 from discreet.metrics.concordance import Pairs
 from discreet.metrics.timed import FollowUp
 from discreet.metrics.timed_table import TIMED, net_benefit
@@ -43,11 +42,28 @@ from discreet.plan.cohort import PublicFacts
 from discreet.plan.followup import FollowUpQuestion
 from discreet.statistic.observed import NoiseDistribution
 from discreet.statistic.timed import TimedCounts, TimedHistogram
+from evidence import Evidence, Figure
 
-REPETITIONS: Final = 300
 MEASURES: Final = ("auc", "brier", "concordance", "uno", "observed_risk")
 VECTORS: Final = Path(__file__).resolve().parents[1] / "vectors" / "time_to_event.json"
 SIZES: Final = (5_000, 20_000)
+RELEASES: Final = 60
+SPLITS: Final = 50
+HELD_OUT: Final = "mixture"
+AVERAGES: Final = {
+    "mean of local concordances": "averaged concordance",
+    "mean of local concordances, by size": "concordance averaged by size",
+    "mean of local Kaplan-Meier risks": "averaged observed_risk",
+    "one table, exact: concordance": "one table, exact: concordance",
+    "one table, exact: risk": "one table, exact: observed_risk",
+    "one table, epsilon 1: concordance": "one table, epsilon 1: concordance",
+    "one table, epsilon 1: risk": "one table, epsilon 1: observed_risk",
+}
+MEASURED: Final = (
+    *("data/edges", "data/times", "estimate", "metrics", "noise"),
+    *("plan/bins", "plan/followup", "statistic/timed"),
+)
+"""The packages and modules whose code the figures describe."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +172,15 @@ def _logistic(n: int, rng: np.random.Generator) -> Rows:
     return Rows(score, time, np.ones(n))
 
 
+def _mixture(n: int, rng: np.random.Generator) -> Rows:
+    """Lognormal times of those who are not cured, and scores that are too timid."""
+    z = rng.normal(size=n)
+    susceptible = rng.random(n) < 1 / (1 + np.exp(-0.3 - z))
+    times = np.exp(0.9 - 0.7 * z + 0.9 * rng.normal(size=n))
+    score = 1 / (1 + np.exp(1.2 - 0.8 * z))
+    return Rows(score, np.where(susceptible, times, 50.0), np.ones(n))
+
+
 def real_rows(name: str) -> tuple[Rows, float]:
     """Return held-out rows of a data set of scikit-survival with a Cox model's risks.
 
@@ -183,7 +208,10 @@ def real_rows(name: str) -> tuple[Rows, float]:
 
 
 def populations() -> Iterator[Population]:
-    """Yield two synthetic populations and a real one, resampled."""
+    """Yield two synthetic populations and a real one, resampled; then one held out.
+
+    Nothing was chosen on the last one.
+    """
     yield Population("Weibull", _weibull, 1.0, 0.3, 1.5, 12.0)
     yield Population("log-logistic", _logistic, 1.0, 0.1, 1.5, 12.0)
     rows, horizon = real_rows("flchain")
@@ -192,129 +220,18 @@ def populations() -> Iterator[Population]:
         return rows.take(rng.integers(0, len(rows), n))
 
     yield Population("flchain", resampled, horizon, 0.2, 4000.0, 40_000.0)
-
-
-# -- coverage -----------------------------------------------------------------------------
-
-
-def measured(counts: TimedCounts, population: Population) -> dict[str, Estimate]:
-    """Return the measures whose coverage is checked."""
-    table = FollowUp.of(counts)
-    time = population.horizon
-    found = {name: TIMED[name].measure(table, time) for name in MEASURES}
-    return found | {"net_benefit": net_benefit(table, time, population.threshold)}
-
-
-def truth(population: Population, censoring: float) -> dict[str, float]:
-    """Return the population's values: without censoring by definition, C by a fine table."""
-    rng = np.random.default_rng(99)
-    size = 2_000_000
-    rows = population.draw(size, rng)
-    t, p = population.horizon, population.threshold
-    fine = Edges.realise(Warped(1024, 1.5), thresholds=[p])
-    cuts = np.linspace(0, t, 401)
-    when = rng.exponential(censoring, size)
-    exact = measured(tabulate(rows.censored_at(when), fine, cuts), population)
-    values = {name: e.value for name, e in exact.items()}
-    if rows.event.all():
-        case = rows.time <= t
-        above = rows.score >= p
-        values["auc"] = float(roc_auc_score(case, rows.score))
-        values["brier"] = float(((case - rows.score) ** 2).mean())
-        values["observed_risk"] = float(case.mean())
-        odds = p / (1 - p)
-        values["net_benefit"] = float((above * (case - (~case) * odds)).mean())
-    return values
-
-
-def coverage(
-    repetitions: int, only: str | None, sizes: Sequence[int]
-) -> list[dict[str, Any]]:
-    """Return how often 95% intervals hold the population's values.
-
-    Below 5,000 examples without noise alone.
-    """
-    cells = []
-    for population in populations():
-        if only and only not in population.name:
-            continue
-        for censoring, mean in (
-            ("light", population.light),
-            ("heavy", population.heavy),
-        ):
-            values = truth(population, mean)
-            for n in sizes:
-                for noisy in (False, True)[: 1 + (n >= SIZES[0])]:
-                    cell = _cell(population, mean, n, values, repetitions, noisy=noisy)
-                    cells.append(
-                        {
-                            "population": population.name,
-                            "censoring": censoring,
-                            "n": n,
-                            "epsilon": "1" if noisy else "exact",
-                            **cell,
-                        }
-                    )
-                    print(_row(cells[-1]), flush=True)
-    return cells
-
-
-def _cell(
-    population: Population,
-    mean: float,
-    n: int,
-    values: dict[str, float],
-    repetitions: int,
-    *,
-    noisy: bool,
-) -> dict[str, float]:
-    edges, cuts = table_for(
-        population.horizon,
-        PublicFacts(n, round(values["observed_risk"], 2)),
-        thresholds=(population.threshold,),
-        noisy=noisy,
-    )
-    rng = np.random.default_rng([n, int(noisy), len(population.name)])
-    noise = LaplaceNoise(1.0) if noisy else None
-    held: dict[str, list[bool]] = {name: [] for name in values}
-    off: dict[str, list[float]] = {name: [] for name in values}
-    reach: dict[str, list[float]] = {name: [] for name in values}
-    for _ in range(repetitions):
-        rows = population.draw(n, rng)
-        rows = rows.censored_at(rng.exponential(mean, n))
-        found = measured(tabulate(rows, edges, cuts, noise, rng), population)
-        for name, estimate in found.items():
-            low, high = estimate.interval()
-            held[name].append(bool(low <= values[name] <= high))
-            off[name].append(estimate.value - values[name])
-            reach[name].append((high - low) / 2)
-    return {
-        **{name: float(np.mean(h)) for name, h in held.items()},
-        **{f"{name} bias/sd": float(np.mean(o) / np.std(o)) for name, o in off.items()},
-        **{
-            f"{name} ratio": float(np.mean(reach[name]) / 1.96 / np.std(off[name]))
-            for name in off
-        },
-    }
-
-
-def _row(cell: dict[str, Any]) -> str:
-    names = (*MEASURES, "net_benefit")
-    shown = "  ".join(
-        f"{100 * cell[n]:5.1f} ({cell[n + ' bias/sd']:+.2f}, {cell[n + ' ratio']:.2f})"
-        for n in names
-    )
-    head = f"{cell['population']:<13} {cell['censoring']:<6} {cell['n']:>6} {cell['epsilon']:>6}"
-    return f"{head}  {shown}"
+    yield Population(HELD_OUT, _mixture, 1.0, 0.3, 1.5, 12.0)
 
 
 # -- smoothing ----------------------------------------------------------------------------
 
 
-def smoothing(repetitions: int = 60) -> list[dict[str, Any]]:
+def smoothing(repetitions: int = RELEASES) -> list[dict[str, Any]]:
     """Print the errors of AUC and concordance, as released and smooth, at epsilon 1."""
     found = []
     for population in populations():
+        if population.name == HELD_OUT:
+            continue
         for n in SIZES:
             errors = _released_and_smooth(population, n, repetitions)
             print(f"{population.name:<13} {n:>6}", _values(errors), flush=True)
@@ -407,7 +324,8 @@ def accuracy() -> list[dict[str, Any]]:
             off = {n: values[n] - exact[n] for n in exact}
             size = f"{len(edges)} x {cuts.size - 1}"
             print(f"  {size:>8} {title:<7}", _values(off, signed=True))
-            row = {"data": name, "rows": len(rows), "table": size, "title": title}
+            row: dict[str, Any] = {"data": name, "rows": len(rows), "table": size}
+            row |= {"title": title, "horizon": horizon, "unit": "days"}
             found.append(row | {"exact": exact, "off": off})
     found += _beside_lifelines()
     return found
@@ -450,7 +368,9 @@ def _beside_lifelines() -> list[dict[str, Any]]:
             size = f"{len(edges)} x {cuts.size - 1}"
             print(f"  {name:<6} {len(rows):>4} {size:>8} {title:<7}", _values(exact))
             print(" " * 29, _values(off, signed=True))
-            row = {"data": f"{name} (lifelines)", "rows": len(rows), "table": size}
+            row: dict[str, Any] = {"data": f"{name} (lifelines)", "rows": len(rows)}
+            row["table"] = size
+            row |= {"horizon": horizon, "unit": "weeks" if name == "rossi" else "days"}
             found.append(row | {"title": title, "exact": exact, "off": off})
     return found
 
@@ -463,7 +383,7 @@ def _values(values: dict[str, float], *, signed: bool = False) -> str:
 # -- what averages lose -------------------------------------------------------------------
 
 
-def federated(repetitions: int = 50) -> list[dict[str, Any]]:
+def federated(repetitions: int = SPLITS) -> list[dict[str, Any]]:
     """Print the errors of averaged local figures beside those of one table."""
     rows, horizon = real_rows("flchain")
     pooled = on_rows(rows, horizon, 0.2)
@@ -527,29 +447,94 @@ def _one_split(
     return off
 
 
+def _small(value: float, digits: int = 4) -> Figure:
+    return Figure(value, digits=digits)
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.4f}".replace("0.", ".", 1)
+    return text if float(text) else ".0000"
+
+
+def save(repetitions: int) -> None:
+    """Measure everything, and write the tables of the page into results/."""
+    evidence = Evidence(
+        "timed",
+        MEASURED,
+        {
+            "releases": min(RELEASES, repetitions),
+            "splits": min(SPLITS, repetitions),
+            "scikit-survival": version("scikit-survival"),
+        },
+    )
+    beside: dict[bool, list[list[str | Figure]]] = {False: [], True: []}
+    for row in accuracy():
+        recorded = "(lifelines)" in row["data"]
+        rows = beside[recorded]
+        if row["title"]:
+            name = row["data"].removesuffix(" (lifelines)").replace("_lung_cancer", "")
+            head = f"{name}, {row['rows']:,}, {row['horizon']:,.0f} {row['unit']}"
+            exact = row["exact"].values()
+            rows.append([head, "on rows", *(_small(v) for v in exact)])
+        size = ", ".join(filter(None, (row["table"], row["title"])))
+        rows.append(["", size, *(_signed(v) for v in row["off"].values())])
+    first = ("data, rows, horizon", "table")
+    scores = ("AUC", "Brier", "Harrell", "Uno", "risk", "net benefit")
+    evidence.table("accuracy", (*first, *scores), beside[False])
+    evidence.table(
+        "lifelines", (*first, "Harrell", "risk", "net benefit"), beside[True]
+    )
+    evidence.table(
+        "smoothing",
+        (
+            "population",
+            "examples",
+            *("AUC, as released", "AUC, smooth"),
+            *("Harrell, as released", "Harrell, smooth"),
+        ),
+        [
+            [row["population"], f"{row['n']:,}"]
+            + [
+                _small(row[f"{name}, {kind}"])
+                for name in ("auc", "concordance")
+                for kind in ("released", "smooth")
+            ]
+            for row in smoothing(min(RELEASES, repetitions))
+        ],
+    )
+    alike, differ = federated(min(SPLITS, repetitions))
+    evidence.table(
+        "federated",
+        ("", alike["sites"], differ["sites"]),
+        [
+            [title, *(_small(sites[name]) for sites in (alike, differ))]
+            for title, name in AVERAGES.items()
+        ],
+    )
+    evidence.save()
+
+
 def main() -> None:
     """Print the tables asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "what", choices=("accuracy", "coverage", "federated", "smoothing")
+        "what", nargs="?", choices=("accuracy", "federated", "smoothing")
     )
-    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
-    parser.add_argument("--only", help="one population")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--repetitions", type=int, default=RELEASES)
+    parser.add_argument("--save", action="store_true", help="all, into results/")
     options = parser.parse_args()
-    found: list[dict[str, Any]]
+    if options.save:
+        save(options.repetitions)
+        return
     match options.what:
-        case "coverage":
-            found = coverage(options.repetitions, options.only, options.sizes)
         case "accuracy":
-            found = accuracy()
+            accuracy()
         case "smoothing":
-            found = smoothing()
+            smoothing(options.repetitions)
+        case "federated":
+            federated(min(SPLITS, options.repetitions))
         case _:
-            found = federated()
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
+            parser.error("say what to measure, or --save")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How far the default table of follow-up is from the rows: scikit-survival's own numbers.
 
-    nice -n 15 .venv/bin/python bench/timed_tables.py [splits]
+    python bench/timed_tables.py [--splits 8] [--only whas500] [--save]
 
 Cox models on half of each data set of scikit-survival, the other half measured by
 ``evaluate`` with exact sums. Splits 0 to 5 chose the rule of ``discreet.plan.followup``;
@@ -10,9 +10,9 @@ this prints others, and a finer table by explicit options beside it. Horizons ar
 
 from __future__ import annotations
 
-import sys
+import argparse
 import warnings
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -30,8 +30,11 @@ from sksurv.metrics import (
 import discreet
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
+from evidence import Evidence, Figure
+from timed import MEASURED
 
-FIRST = 100
+FIRST: Final = 100
+SPLITS: Final = 8
 CASES = (
     ("flchain", None),
     ("flchain", 1000),
@@ -106,15 +109,33 @@ def errors(name: str, most: int | None, split: int) -> tuple[int, np.ndarray]:
 def main() -> None:
     """Print mean (largest) errors over the splits."""
     warnings.simplefilter("ignore")
-    splits = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--splits", type=int, default=SPLITS)
+    parser.add_argument("--only", help="one data set")
+    parser.add_argument("--save", action="store_true", help="into results/")
+    options = parser.parse_args()
     print("rows, table: AUC, Brier, Harrell, Uno")
+    table: list[list[str | Figure]] = []
     for name, most in CASES:
-        runs = [errors(name, most, FIRST + k) for k in range(splits)]
+        if options.only not in (None, name):
+            continue
+        runs = [errors(name, most, FIRST + k) for k in range(options.splits)]
         rows, every = runs[0][0], np.array([e for _, e in runs])
-        for k, table in enumerate(("default", f"{FINE[0]} x {FINE[1]}")):
+        for k, title in enumerate(("default", f"{FINE[0]} x {FINE[1]}")):
             mean, largest = every[:, k].mean(0), every[:, k].max(0)
-            cells = [f"{a:.5f} ({b:.5f})" for a, b in zip(mean, largest, strict=True)]
-            print(f"{name} {rows}, {table}: {', '.join(cells)}", flush=True)
+            cells = [
+                f"{Figure(a, digits=4)} ({Figure(b, digits=4)})"
+                for a, b in zip(mean, largest, strict=True)
+            ]
+            print(f"{name} {rows}, {title}: {', '.join(cells)}", flush=True)
+            table.append(["" if k else f"{name}, {rows:,}", title, *cells])
+    if options.save:
+        evidence = Evidence(
+            "timed_tables", MEASURED, {"splits": options.splits, "first": FIRST}
+        )
+        columns = ("rows", "table", "AUC", "Brier score", "Harrell's C", "Uno's C")
+        evidence.table("errors", columns, table)
+        evidence.save()
 
 
 if __name__ == "__main__":

@@ -10,16 +10,19 @@ predicted, odd ones are held out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
+from joblib import Memory
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 
+from discreet.arrays import FloatVector, IntVector
+from evidence import ROOT
 from synthetic import Population, from_examples
 
 SEEDS: Final = range(24)
@@ -33,6 +36,11 @@ def trained(*, held_out: bool) -> Iterator[Population]:
 
 
 def _trained(seed: int) -> Population:
+    name, scores, y = _kept(seed)
+    return from_examples(name, "trained", scores, y)
+
+
+def _scored(seed: int) -> tuple[str, FloatVector, IntVector]:
     rng = np.random.default_rng([20_261_117, seed])
     x, y = make_classification(
         _LEARNED + _SCORED,
@@ -51,7 +59,13 @@ def _trained(seed: int) -> Population:
         warnings.simplefilter("ignore")  # a net that has not converged is a net
         model.fit(x[:_LEARNED], y[:_LEARNED])
     scores = model.predict_proba(x[_LEARNED:])[:, 1]
-    return from_examples(f"{kind}-{seed}", "trained", scores, y[_LEARNED:])
+    return f"{kind}-{seed}", scores, y[_LEARNED:]
+
+
+_kept: Final[Callable[[int], tuple[str, FloatVector, IntVector]]] = Memory(
+    ROOT / "bench" / ".scores", verbose=0
+).cache(_scored)
+"""Trained once: a change of the function trains again."""
 
 
 def _model(kind: str, rng: np.random.Generator, seed: int) -> Any:

@@ -134,7 +134,7 @@ POLICY = Policy(
     sites=2,
     require_roster=False,
 )
-"""A site that pays twice would exceed it, and decline."""
+"""A site that is charged twice would exceed it, and decline."""
 PLANS = [
     recommend(PublicFacts(400, 0.3), privacy, edges=Warped(8), cohort=Cohort(SURVIVORS))
     for privacy in (DistributedDP("1"), LocalDP("1", "laplace"))

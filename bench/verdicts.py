@@ -28,7 +28,7 @@ from discreet.models.distributed import DistributedDP
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan, recommend
 from discreet.report.prediction import predict
-from evidence import Evidence, Figure
+from evidence import FITS, Evidence, Figure
 from prediction import releases
 from synthetic import Population
 from trained import trained
@@ -133,7 +133,7 @@ def main() -> None:
     if chosen.save:
         evidence = Evidence(
             "verdicts",
-            ("estimate", "metrics", "noise", "plan", "report", "statistic"),
+            (*FITS, "report/prediction"),
             {"repetitions": chosen.repetitions, "seed": chosen.seed},
         )
         for name in ("right", "wrong", "near a limit", "against", "cause right"):

@@ -59,6 +59,7 @@ def main() -> None:
             "waiting_bad_line" if chosen.bad_line else "waiting",
             ("cli", "secagg", "session", "transport"),
             {"sessions": chosen.sessions, "load": os.getloadavg()[0]},
+            whole=True,
         )
         evidence.table("phases", ("seconds", "best", "median"), rows)
         evidence.figure(

@@ -20,13 +20,14 @@ from rich.table import Table as Sheet
 
 from discreet.cli.entry import run
 from discreet.errors import InputError
+from papers import results
 from papers.data import SHARED, Data
 from papers.registry import NAMES, Item, Paper, Report, paper
 from papers.runner import Runner
 from papers.tables import Table, Verdict, checks_table
 
 
-def reproduce(
+def reproduce(  # noqa: PLR0913, PLR0917 - the options of a command
     name: Annotated[
         str, typer.Argument(metavar="PAPER", help=f"One of {', '.join(NAMES)}.")
     ],
@@ -58,6 +59,12 @@ def reproduce(
         int | None,
         typer.Option(min=1000, help="Most rows of each data set: a quick look."),
     ] = None,
+    save: Annotated[
+        bool,
+        typer.Option(
+            "--save", help="Also write results/papers-NAME.json, which the page quotes."
+        ),
+    ] = False,
 ) -> None:
     """Reproduce a paper: its numbers beside ours, the better method beside both.
 
@@ -75,13 +82,15 @@ def reproduce(
     """
     asked = paper(name)
     runner = Runner(out, Data(data, rows, stand_ins), seed, runs)
+    if save and item:
+        raise InputError("--save writes the whole paper: leave out --item")
     items, lacking = _can_run(asked.chosen(item or []), runner.data)
     if lacking and (item or not items):
         raise InputError(lacking)
     # Wide enough for the statements of a check, also where there is no terminal.
     console = Console(width=max(Console().width, 118), soft_wrap=False)
     console.print(asked.citation, style="bold")
-    reports: list[Report] = []
+    reports: dict[str, Report] = {}
     for one in items:
         with Progress(
             "{task.description}",
@@ -99,10 +108,12 @@ def reproduce(
             console.print(_sheet(table))
         for note in report.notes:
             console.print(note, style="dim")
-        reports.append(report)
-    console.print(_summary(asked, reports, out))
+        reports[one.name] = report
+    console.print(_summary(asked, list(reports.values()), out))
     if lacking:
         raise InputError(lacking)
+    if save:
+        results.save(asked, reports, {"seed": seed, "runs": runs, "rows": rows})
 
 
 def _can_run(items: Sequence[Item], data: Data) -> tuple[list[Item], str]:

@@ -51,14 +51,16 @@ class Table:
 def shown(cell: Cell) -> str:
     """Write a cell in few digits.
 
-    >>> [shown(c) for c in (0.00012345, 1234567.0, 0.5, 12, "word", math.nan)]
-    ['0.000123', '1.23e+06', '0.5', '12', 'word', '-']
+    >>> [shown(c) for c in (0.00012345, 7607.4, 1234567.0, 0.5, 12, "word", math.nan)]
+    ['0.000123', '7,607', '1.23e+06', '0.5', '12', 'word', '-']
     """
     if isinstance(cell, str):
         return cell
     if isinstance(cell, int):
         return f"{cell:,}"
-    return "-" if math.isnan(cell) else f"{cell:.3g}"
+    if math.isnan(cell):
+        return "-"
+    return f"{cell:,.0f}" if 999.5 <= abs(cell) < 1e6 else f"{cell:.3g}"
 
 
 class Verdict(StrEnum):

@@ -126,7 +126,7 @@ def _checks(runs: Runs, b: FloatVector) -> tuple[Check, ...]:
             -2.6 < falls < -1.5 and 0.2 < ratio < 3.0,
             paper="1/3B^2",
             ours=f"slope {shown(falls)}, {shown(ratio)} times 1/3B^2 (B <= 32)",
-            better=f"{shown(ours['Federated'])} (1,024 warped bins, PCHIP)",
+            better=f"{shown(ours['Federated'])} (exact sums, the recommended bins)",
         ),
         check_that(
             "the worst case follows 1/2B",
@@ -149,7 +149,7 @@ def _checks(runs: Runs, b: FloatVector) -> tuple[Check, ...]:
             uniform > 3.0,
             paper="by an order of magnitude",
             ours=f"uniform / quantile {shown(uniform)} (geometric mean, B <= 32)",
-            better="warped bins need no quantiles",
+            better="fixed bins need no quantiles",
             reason="it depends on where the scores lie (uniform / quantile: "
             + each(
                 {

@@ -130,7 +130,7 @@ def simulate_ours(
 ) -> tuple[NoisyHistogram, NoisyHistogram]:
     """Release what our plan does from rough public facts; and how it is read.
 
-    One flat warped histogram: exact, with the whole eps on each class, or through
+    One flat histogram: exact, with the whole eps on each class, or through
     the arc randomiser with one symbol a client.
     """
     rate = round(float(data.labels.mean()), 2)

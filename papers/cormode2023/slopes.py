@@ -244,7 +244,7 @@ def report(data: Data, runs: Runs) -> Report:
             Table(
                 "table-1-theorem-5",
                 "AUC noise x eps M / sqrt(B), P = N, eps 1: constant in B",
-                ("B", "measured", "corrected law"),
+                ("B", "measured", "corrected formula"),
                 tuple(
                     (int(k), float(f), float(w))
                     for k, f, w in zip(many, factor, noise, strict=True)
@@ -295,7 +295,7 @@ def _figure(runs: Runs, m: FloatVector, many: FloatVector) -> Figure:
         "AUC noise, DistDP",
         (
             Series(many, noise, "measured", "line", 0),
-            Series(many, distribution, "corrected law", "dashed", 1),
+            Series(many, distribution, "corrected formula", "dashed", 1),
             Series(many, np.full(many.size, noise[0]), "Theorem 5", "dotted", 6),
         ),
         "buckets B",

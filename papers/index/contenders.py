@@ -13,19 +13,19 @@ import numpy as np
 from scipy.stats import rankdata
 
 from discreet.arrays import FloatVector
-from discreet.data.edges import Edges, Uniform, Warped
+from discreet.data.edges import Edges, Uniform
 from discreet.estimate.areas import trapezoid_area
 from discreet.estimate.curves import Curve, Polyline
 from discreet.estimate.fit import Estimator, Flat
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.curve_points import drawn_points
 from discreet.metrics.errors import measures
-from discreet.models.local import ARC_BINS
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
 from discreet.noise.arc import CircularArc, simulate_arc_counts
 from discreet.noise.arc_decoder import decode
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
-from discreet.plan.bins import EXACT_BINS
 from discreet.published.boyd2015 import binormal_tpr
 from discreet.published.cormode2023 import EquiDepth
 from discreet.published.xu2025.fedcurve import FedCurve
@@ -34,12 +34,12 @@ from papers.boyd2015.pool import simulate_ours, simulate_paper
 from papers.cormode2023.models import simulate_tree as simulate_binary_tree
 from papers.data import Scored
 from papers.index.federation import Federation
-from papers.xu2025.curves import our_bins
+from papers.xu2025.curves import SENT, our_edges, planned_edges, rough_facts
 from papers.xu2025.curves import simulate_tree as simulate_fedcurve_tree
 
 EPSILON: Final = 1
 COUNT: Final = 4
-"""Bytes of a count."""
+"""Bytes of a count in the papers and today; a site of ours sends 8."""
 NUMBER: Final = 8
 """Bytes of a real number."""
 _HEIGHT: Final = 10
@@ -146,9 +146,14 @@ def quantiles(of: Federation, rng: np.random.Generator) -> Found:
 
 
 def exact_sums(of: Federation, rng: np.random.Generator) -> Found:
-    """Add up exact counts of warped bins."""
+    """Add up exact counts of the recommended bins."""
     del rng
-    return _flat(of, Edges.realise(Warped(EXACT_BINS)), Flat())
+    return _flat(of, exact_edges(of), Flat())
+
+
+def exact_edges(of: Federation) -> Edges:
+    """Return the bins of the plan for exact sums."""
+    return planned_edges(rough_facts(of.pooled), SecureAggregation())
 
 
 def _flat(of: Federation, edges: Edges, estimator: Estimator) -> Found:
@@ -157,8 +162,8 @@ def _flat(of: Federation, edges: Edges, estimator: Estimator) -> Found:
 
 
 def distributed(of: Federation, rng: np.random.Generator) -> Found:
-    """Add up counts of warped bins with distributed noise, the whole eps."""
-    edges = Edges.realise(Warped(our_bins(of.pooled, float(EPSILON))))
+    """Add up counts of the recommended bins with distributed noise, the whole eps."""
+    edges = our_edges(of.pooled, float(EPSILON))
     cells = of.pooled.cells(edges)
     noisy = cells + simulate_discrete_laplace(1 / EPSILON, cells.shape, rng)
     return _read(edges, noisy, LaplaceNoise(1 / EPSILON), Smooth())
@@ -166,10 +171,10 @@ def distributed(of: Federation, rng: np.random.Generator) -> Found:
 
 def local(of: Federation, rng: np.random.Generator) -> Found:
     """Let every example's symbol be randomised on its own."""
-    edges = Edges.realise(Warped(ARC_BINS))
+    edges = planned_edges(rough_facts(of.pooled), LocalDP(EPSILON))
     arc = CircularArc(Fraction(EPSILON), edges)
     decoded = decode(simulate_arc_counts(arc, of.pooled.cells(edges), rng), arc)
-    return _read(edges, decoded.counts, decoded.noise, Flat("pchip"))
+    return _read(edges, decoded.counts, decoded.noise, Flat())
 
 
 def _read(
@@ -186,7 +191,7 @@ def _pooled_bytes(of: Federation) -> int:
 
 
 _NOBODY: Final = "anybody may look"
-_SUMS: Final = "only sums are opened"
+_SUMS: Final = "only sums are revealed"
 CONTENDERS: Final = (
     Contender(
         "averaged local AUCs", "today", "none", _NOBODY, lambda _: NUMBER, averaged_auc
@@ -260,7 +265,7 @@ CONTENDERS: Final = (
         "discreet",
         "1-DP, example",
         _SUMS,
-        lambda of: 2 * COUNT * our_bins(of.pooled, float(EPSILON)),
+        lambda of: 2 * SENT * len(our_edges(of.pooled, float(EPSILON))),
         distributed,
     ),
     Contender(
@@ -276,7 +281,7 @@ CONTENDERS: Final = (
         "discreet",
         "none on the sum",
         _SUMS,
-        lambda _: 2 * COUNT * EXACT_BINS,
+        lambda of: 2 * SENT * len(exact_edges(of)),
         exact_sums,
     ),
 )

@@ -183,7 +183,7 @@ def _spread_checks(size: Size, data: Data, runs: Runs) -> tuple[Check, ...]:
             ours=f"the farthest is {shown(far)} standard errors from the exact AUC, the "
             f"mean square of all is {shown(float(np.mean(np.square(scores))))}",
             reason="they scatter more than means of 100 independent runs would; ours, "
-            "from the same law, do not",
+            "from the same distribution, do not",
             note=f"tolerance {_FAR} standard errors, 27 cells",
         ),
         runs_agree(seen),

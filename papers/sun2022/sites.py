@@ -173,6 +173,6 @@ def choice_sd(ranked: Ranked, sites: int, how: Split, epsilon: int) -> float:
 
 
 def secure_sum_sd(ranked: Ranked, epsilon: float) -> float:
-    """Return the standard deviation when only the sum of all sites is opened."""
+    """Return the standard deviation when only the sum of all sites is revealed."""
     common = SummedEndpoint(ranked.examples, PureDP(Fraction(epsilon)), 2)
     return noise_sd(ranked.sums, ranked.examples, common.covariance(2))

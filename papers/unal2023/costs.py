@@ -170,9 +170,9 @@ def _checks(chosen: Sequence[Row], runs: Runs) -> tuple[Check, ...]:
             first.aupr[1] > last.aupr[1],
             paper=f"{first.aupr[1]:,.0f} to {last.aupr[1]:,.0f} s, "
             f"{first.aupr[0]:,.0f} to {last.aupr[0]:,.0f} MB for delta 1 to 101",
-            ours="no delta: nothing but the areas is opened",
+            ours="no delta: nothing but the areas is revealed",
             better=_delta(chosen, mb, slow),
-            note="delta above 1 opens comparisons of the merge to the servers",
+            note="delta above 1 reveals comparisons of the merge to the servers",
         ),
         check_that(
             "handling ties costs little",

@@ -22,7 +22,7 @@ STEPS: Final = 4096
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """The opened areas, what opening them cost, and how far they are off."""
+    """The revealed areas, what revealing them cost, and how far they are off."""
 
     areas: dict[str, float]
     cost: RevealedAreas
@@ -77,7 +77,7 @@ def in_the_clear(rows: Scored) -> dict[str, float]:
 
 
 def largest_error(areas: dict[str, float], rows: Scored) -> float:
-    """Compare opened areas with those in the clear."""
+    """Compare revealed areas with those in the clear."""
     return max(abs(areas[m] - value) for m, value in in_the_clear(rows).items())
 
 

@@ -123,7 +123,7 @@ def report(data: Data, runs: Runs) -> Report:
         ),
         (
             check_that(
-                "processes open the areas of the pooled rows",
+                "processes reveal the areas of the pooled rows",
                 error < EXACT,
                 paper="the exact same AUC",
                 ours=f"largest difference {shown(error)}",

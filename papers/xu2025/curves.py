@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from discreet.arrays import FloatVector
-from discreet.data.edges import Edges, Warped
+from discreet.data.edges import Edges
 from discreet.data.examples import Examples
 from discreet.errors import ReleaseError
 from discreet.estimate.areas import area_error
@@ -16,9 +16,13 @@ from discreet.estimate.curves import Curve
 from discreet.estimate.fit import Estimator, Flat
 from discreet.estimate.smooth_fit import Smooth
 from discreet.metrics.curve_points import drawn_points
+from discreet.models.distributed import DistributedDP
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
-from discreet.plan.bins import bins_under_noise
+from discreet.plan.bins import spread_over
+from discreet.plan.cohort import PublicFacts
+from discreet.plan.plan import recommend
+from discreet.plan.privacy_model import PrivacyModel
 from discreet.published.xu2025.fedcurve import FedCurve
 from discreet.statistic.hierarchy import NoisyTree
 from discreet.statistic.observed import NoisyHistogram
@@ -28,6 +32,8 @@ QUANTILES: Final = (16, 32, 64, 128, 256, 512, 1024)
 CURVES: Final = ("ROC", "PR")
 _PIECES: Final = 12
 """Straight pieces a segment: the area errors move by less than 1e-6."""
+SENT: Final = 8
+"""Bytes of a count as a site sends it: 64-bit integers."""
 WORTHLESS: Final = np.array([0.5, 0.5])
 """What a refused release scores: the error of a coin's curve, about."""
 
@@ -89,29 +95,41 @@ def summed_errors(data: Scored, method: FedCurve) -> FloatVector:
     return paper_errors(data, method, tree)
 
 
-@cache
-def _edges(bins: int) -> Edges:
-    return Edges.realise(Warped(bins))
+def rough_facts(data: Scored) -> PublicFacts:
+    """Return what a plan is told of a set: rows and prevalence to one digit."""
+    rows, rate = data.labels.size, float(data.labels.mean())
+    return PublicFacts(int(float(f"{rows:.1g}")), float(f"{rate:.1g}"))
+
+
+def our_edges(data: Scored, epsilon: float) -> Edges:
+    """Return the bins of the plan for distributed noise."""
+    return planned_edges(rough_facts(data), DistributedDP(f"{epsilon:g}"))
 
 
 @cache
-def _cells(data: Scored, bins: int) -> FloatVector:
-    return data.cells(_edges(bins)).astype(np.float64)
+def planned_edges(facts: PublicFacts, privacy: PrivacyModel) -> Edges:
+    """Return the bins of the plan that is recommended for public facts."""
+    (edges,) = recommend(facts, privacy).statistic.binnings
+    return edges
+
+
+@cache
+def _spread(bins: int, facts: PublicFacts) -> Edges:
+    return Edges.realise(spread_over(bins, facts))
+
+
+@cache
+def _cells(data: Scored, edges: Edges) -> FloatVector:
+    return data.cells(edges).astype(np.float64)
 
 
 @cache
 def our_exact_errors(data: Scored, bins: int) -> FloatVector:
-    """Return the area errors of exact sums over as many warped bins, with PCHIP."""
-    edges = _edges(bins)
-    negatives, positives = np.split(_cells(data, bins), 2)
+    """Return the area errors of exact sums over as many bins, spread as a plan does."""
+    edges = _spread(bins, rough_facts(data))
+    negatives, positives = np.split(_cells(data, edges), 2)
     observed = NoisyHistogram(edges, negatives, positives, NoNoise())
     return errors(data, *drawn_points(Flat("pchip").fit(observed)))
-
-
-def our_bins(data: Scored, epsilon: float) -> int:
-    """Return the bins that a plan takes when the minority count is known roughly."""
-    minority = min(data.positives.size, data.negatives.size)
-    return bins_under_noise(10.0 ** round(np.log10(minority)), epsilon)
 
 
 def our_errors(
@@ -121,11 +139,12 @@ def our_errors(
     estimator: Estimator | None = None,
 ) -> FloatVector:
     """Release one flat histogram with the whole eps and return its area errors."""
-    bins = our_bins(data, epsilon)
-    noise = simulate_discrete_laplace(1 / epsilon, (2 * bins,), rng)
-    negatives, positives = np.split(_cells(data, bins) + noise, 2)
+    edges = our_edges(data, epsilon)
+    cells = _cells(data, edges)
+    noise = simulate_discrete_laplace(1 / epsilon, cells.shape, rng)
+    negatives, positives = np.split(cells + noise, 2)
     distribution = LaplaceNoise(1 / epsilon)
-    observed = NoisyHistogram(_edges(bins), negatives, positives, distribution)
+    observed = NoisyHistogram(edges, negatives, positives, distribution)
     if observed.missing_class is not None:
         return WORTHLESS
     fit = (estimator or Smooth()).fit(observed)

@@ -104,7 +104,7 @@ def report(model: Model, first: str, data: Data, runs: Runs) -> Report:
                 paper="in most cases",
                 ours=f"in {share:.0%} of the cells from r = .1 to .003; slopes "
                 f"{shown(min(slopes))} to {shown(max(slopes))}, the bound's is -1",
-                better=f"as many warped bins: {shown(float(ratios.min()))} to "
+                better=f"as many bins: {shown(float(ratios.min()))} to "
                 f"{shown(float(ratios.max()))} times the error",
                 reason="with few positives the true curve is nearly level, and "
                 "any approximation of it is close",

@@ -143,8 +143,8 @@ def _checks(model: Model, runs: Runs) -> tuple[Check, ...]:
             max(exact) < -0.5,
             paper="decreases as Q increases",
             ours=f"slopes {', '.join(shown(s) for s in exact)}",
-            better=f"warped bins, PCHIP of T and F: {shown(geometric_mean(np.array(sums)))} "
-            "times the error at equal bins",
+            better=f"as many bins, PCHIP of T and F: {shown(geometric_mean(np.array(sums)))} "
+            "times the error",
         ),
         check_that(
             "DDP: a plateau from noise",
@@ -159,7 +159,7 @@ def _checks(model: Model, runs: Runs) -> tuple[Check, ...]:
             geometric_mean(np.array(noisy)) < 0.75,
             ours=f"ratio {shown(min(noisy))} to {shown(max(noisy))}, geometric mean "
             f"{shown(geometric_mean(np.array(noisy)))}",
-            better="warped bins, whole eps, smooth model",
+            better="one histogram, whole eps, smooth model",
         ),
     )
 

@@ -60,8 +60,21 @@ def test_a_result_is_stale_when_its_code_changes_and_not_for_a_docstring(
     module.parent.mkdir(parents=True)
     monkeypatch.setattr(evidence, "ROOT", tmp_path)
     module.write_text('"""Noise."""\nSCALE = 1\n')
-    before = evidence.code_digest(["noise"])
+    before = evidence.code_digest(["noise/laplace.py"])
     module.write_text('"""Laplace noise."""\n# why\nSCALE = 1\n')
-    assert evidence.code_digest(["noise"]) == before
+    assert evidence.code_digest(["noise/laplace.py"]) == before
     module.write_text('"""Noise."""\nSCALE = 2\n')
-    assert evidence.code_digest(["noise"]) != before
+    assert evidence.code_digest(["noise/laplace.py"]) != before
+    module.unlink()
+    assert evidence.code_digest(["noise/laplace.py"]) != before
+
+
+def test_a_result_depends_on_the_modules_that_its_benchmark_loaded(monkeypatch):
+    import discreet.noise.laplace
+
+    name = discreet.noise.laplace.__name__
+    assert "noise/laplace.py" in evidence.modules(["noise"], whole=False)
+    monkeypatch.delitem(sys.modules, name)
+    assert "noise/laplace.py" not in evidence.modules(["noise"], whole=False)
+    assert "noise/laplace.py" in evidence.modules(["noise"], whole=True)
+    assert evidence.modules(["errors"], whole=True) == ["errors.py"]

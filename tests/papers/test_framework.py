@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.errors import InputError
+from papers import results
 from papers.data import FACTS, UNPUBLISHED, Data
 from papers.figures import Figure, Panel, Series, draw
 from papers.registry import NAMES, Item, Paper, Report, Runs, paper
@@ -159,6 +161,30 @@ def test_csv_keeps_every_digit_and_markdown_few():
         Table("t", "title", ("a", "b"), ((1.0,),))
 
 
+def test_a_page_gets_three_digits_and_no_bar_that_ends_a_cell():
+    cells = (0.12345, 1234567.0, 24.53, 3e-16, 0.0, 12, "a | b", math.nan, math.inf)
+    written = [str(results.quoted(cell)) for cell in cells]
+    assert written == [
+        *(".123", "1,234,567", "24.5", "3e-16", "0"),
+        *("12", "a / b", "", "infinity"),
+    ]
+
+
+def test_a_part_of_a_table_has_the_rows_asked_for_without_their_common_cells():
+    rows = (("a", 1.0, 3), ("a", 2.0, 4), ("b", 1.0, 5))
+    whole = Table("t", "title", ("data", "eps", "x"), rows)
+    part = results.part(whole, "t-a", {"data": "a", "eps": 1.0})
+    assert (part.name, part.columns, part.rows) == ("t-a", ("x",), ((3,),))
+
+
+def test_every_part_is_of_a_table_that_has_such_rows():
+    for file in sorted((ROOT / "results").glob("papers-*.json")):
+        tables = json.loads(file.read_text())["tables"]
+        for name, (whole, _) in results.PARTS.items():
+            if whole in tables and name in tables:
+                assert tables[name]["rows"]
+
+
 def test_figures_are_the_same_bytes_for_the_same_numbers(tmp_path):
     x = np.array([1.0, 2.0, 3.0])
     line = Series(x, x - 1, "label", low=x - 2)
@@ -237,9 +263,10 @@ def test_no_two_items_of_a_paper_share_a_name():
         assert len(words) == len(set(words))
 
 
-def command(*arguments):
+def command(*arguments, env=None):
     """Run the real command from the root of the clone."""
-    env = {**os.environ, "COLUMNS": "200"}  # no word of the help is broken
+    # So wide that no word of the help is broken.
+    env = {**os.environ, "COLUMNS": "200", **(env or {})}
     call = [sys.executable, "-m", "papers", *map(str, arguments)]
     return subprocess.run(  # noqa: S603 - the command of this clone
         call, capture_output=True, text=True, cwd=ROOT, env=env, check=False
@@ -275,9 +302,28 @@ def test_a_whole_paper_without_data_runs_the_items_that_need_none(tmp_path):
     assert last.startswith("papers: figure-1, figure-2, figure-5, figure-6 did not run")
 
 
+def test_the_tables_of_a_paper_are_saved_for_its_page(tmp_path):
+    few = ["--runs", 1, "--rows", 1000, "--stand-ins", "--out", tmp_path / "out"]
+    folder = {"DISCREET_RESULTS": str(tmp_path / "results")}
+    result = command("index", *few, "--save", env=folder)
+    assert result.returncode == 0, result.stderr
+    saved = json.loads((tmp_path / "results" / "papers-index.json").read_text())
+    assert saved["command"].startswith("python -m papers index --runs 1")
+    assert saved["settings"] == {"seed": 0, "runs": 1, "rows": 1000}
+    assert {"comparison", "comparison-checks", "verdicts"} <= set(saved["tables"])
+    assert saved["figures"]["statements"]["text"] == "3"
+    assert "estimate/smooth_fit.py" in saved["code"]["modules"]
+
+
+def test_a_part_of_a_paper_is_not_saved(tmp_path):
+    result = command("boyd2015", "--item", "figure-3", "--save", "--out", tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "leave out --item" in result.stderr
+
+
 def test_help_teaches_the_commands():
     result = command("--help")
     assert result.returncode == 0
-    for word in (*NAMES, "--item", "--data", "--stand-ins", "../shared/data"):
+    for word in (*NAMES, "--item", "--data", "--stand-ins", "--save", "../shared/data"):
         assert word in result.stdout
     assert str(ROOT) not in result.stdout, "help is the same on every machine"
