@@ -265,7 +265,7 @@ def added(model: PrivacyModel, name: str) -> Row:
 
 
 def two_rounds(unit_name: str, second: Refined) -> Row:
-    """A first look at a tree or at cells, then counts over the edges that it gives."""
+    """A pilot round of a tree or of cells, then counts over the edges that it gives."""
     most = None if unit_name == "example" else MOST
     model = DistributedDP(1, unit=unit_name, max_examples=most)
     pilot = second.follows
@@ -524,14 +524,19 @@ def row(name: str) -> Row:
 
 
 def page() -> str:
-    lines = []
+    """Return the page: statistics with the same result share a line."""
+    lines: dict[tuple[str, ...], list[str]] = {}
     for name in cases():
         r = row(name)
         number = f"{r.computed:.4f}" if r.limit == 1.0 else f"{r.computed:.3g}"
-        cells = (r.model, r.statistic, r.unit, r.claimed, number, r.method)
-        lines.append("| " + " | ".join(cells) + " |\n")
+        key = (r.model, r.unit, r.claimed, number, r.method)
+        lines.setdefault(key, []).append(r.statistic)
+    text = "".join(
+        f"| {model} | {'; '.join(counted)} | {' | '.join(rest)} |\n"
+        for (model, *rest), counted in lines.items()
+    )
     rule = "|---|---|---|---|---|---|\n"
-    return PAGE.read_text().partition(rule)[0] + rule + "".join(lines)
+    return PAGE.read_text().partition(rule)[0] + rule + text
 
 
 if __name__ == "__main__":

@@ -5,15 +5,31 @@ from __future__ import annotations
 import math
 import re
 import sys
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+
+import discreet
+from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
+from discreet.models.local import LocalDP
+from discreet.models.secure_aggregation import SecureAggregation
+from discreet.plan.cohort import Cohort, PublicFacts
+from discreet.plan.plan import recommend
+from discreet.plan.privacy_model import MODELS
+from discreet.privacy.ledger import Ledger
+from discreet.session.preview import preview
+from discreet.transport.keys import make_consortium, public_file_in
+from policies import open_policy
 
 ROOT = Path(__file__).parents[2]
 PACK = ROOT / "docs" / "signing"
 sys.path.insert(0, str(ROOT / "examples" / "signing"))
 
-import data_flow  # noqa: E402 - an example, not installed
+import data_flow  # noqa: E402 - examples, not installed
+import sign_off  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +104,7 @@ def test_no_posterior_of_the_table_is_exceeded_by_the_noise_itself():
         "docs/for-privacy-reviewers.md",
         "docs/signing/README.md",
         "docs/signing/dpia.md",
+        "README.md",
         "SECURITY.md",
     ],
 )
@@ -100,11 +117,59 @@ def test_that_no_cryptographer_reviewed_it_stands_first(page):
 
 
 def test_every_privacy_model_has_its_paragraph():
-    from discreet.plan.privacy_model import MODELS
-
     text = (PACK / "clauses.md").read_text()
     named = re.findall(r"^\*\*(\w+) \(", text, re.MULTILINE)
     assert sorted(named) == sorted(MODELS[name].__name__ for name in MODELS)
+
+
+REHEARSED = {
+    "sites": {"contributed": 3, "expected": 3},
+    "release": {"made": {"on": "2026-02-03"}},
+}
+
+
+def filled(folder, privacy):
+    """Return the form of a plan at one of three sites, from its own preview."""
+    made = make_consortium(folder, ("north", "south", "east"), hosts=("127.0.0.1",))
+    cohort = Cohort(3, privacy.cohort(3).colluders)
+    plan = recommend(PublicFacts(900, 0.4), privacy, cohort=cohort)
+    plan = replace(plan, roster=made, purpose="validation")
+    policy = open_policy(
+        population="icu",
+        privacy=tuple(MODELS),
+        units=("example", "label", "row"),
+        epsilon_per_plan=Fraction(4),
+        epsilon_total=Fraction(8),
+        delta_total=Fraction(1, 1000),
+        exact_sums=2,
+        sessions_per_plan=1,
+    )
+    examples = discreet.Examples([0.1, 0.6, 0.9] * 50, [False, True, True] * 50)
+    with Ledger.new(folder / "ledger.sqlite") as ledger:
+        seen = preview(plan, examples, policy=policy, ledger=ledger).to_dict()
+    site = public_file_in(folder / "north")
+    return sign_off.form(plan, policy, seen, REHEARSED, site=site, tag="ab12")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "says"),
+    [
+        (SecureAggregation(), "an exact sum: no epsilon, no odds"),
+        (DistributedDP(1), "epsilon 1: odds times 2.72 at most, from 10% to 23.2%"),
+        (DistributedDP(1, delta="0.000001"), "but for a chance of 1e-06 of any other"),
+        (LocalDP(3), "twice the epsilon: odds times 403.43 at most"),
+        (LabelDP(1), "epsilon 1: odds times 2.72 at most"),
+    ],
+)
+def test_the_form_says_what_each_model_promises_and_costs(tmp_path, privacy, says):
+    page = filled(tmp_path, privacy)
+    assert says in page
+    assert "None" not in page
+    assert "north, fingerprint" in page
+    assumed = "the cryptography in use is secure" in page
+    assert assumed == isinstance(privacy, SecureAggregation | DistributedDP)
+    for text in ("validation", "ab12", "2026-02-03", "after 30 days"):
+        assert text in page
 
 
 def test_every_page_of_the_pack_is_listed_in_it():

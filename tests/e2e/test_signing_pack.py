@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from discreet.plan.cohort import fingerprint
+from discreet.plan.file import loads
 from discreet.transport.addresses import free_port
 from e2e.tutorials import REPOSITORY, execute
 
@@ -26,9 +29,19 @@ def typed() -> list[str]:
     for page in PAGES:
         text = (PACK / f"{page}.md").read_text()
         for block in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL):
-            lines += [line.strip() for line in block.strip().splitlines()]
-    assert all(line.startswith("$ ") for line in lines)
-    return [line[2:] for line in lines]
+            said = [line.strip() for line in block.strip().splitlines()]
+            assert all(line.startswith("$ ") for line in said)
+            lines += [line[2:] for line in said]
+        if page == "sign-off":
+            lines += signed_for(lines)
+    return lines
+
+
+def signed_for(lines: list[str]) -> list[str]:
+    """Return the session that was rehearsed, on the sites' own data."""
+    real = [line.replace(" --rehearse", "") for line in lines if "--rehearse" in line]
+    made = "--report report.html --json result.json"
+    return [*(x.replace("--json rehearsal.json", made) for x in real), "wait"]
 
 
 def test_all_pages_with_commands_are_executed() -> None:
@@ -52,20 +65,31 @@ def test_the_pack_runs_from_the_ceremony_to_the_incident(tmp_path: Path) -> None
         "plan.toml is allowed, as far as the policy and the ledger's caps tell.",
         "This site would take part.",
         "sign-off.html is filled in",
+        "The stored answers of 1 session were erased.",
         "No answer is stored.",
         "0 saved sessions were deleted.",
         "holds a new secret",
         "does not allow this coordinator yet",
         "old-plan.toml would be declined:",
         "that was revoked on 20",
+        "a key of east that was revoked on 20",
+        "It is signed by a key of coordinator that was revoked on 20",
     ):
         assert words in said, words
+    assert said.count("The roster is in plan.toml") == 3
     form = (tmp_path / "sign-off.html").read_text()
     assert "3 of 3 sites" in form
     assert "External validation of the sepsis model" in form
     assert "not reviewed by an outside cryptographer" in form
-    assert "External validation" not in (tmp_path / "record.csv").read_text()
     assert_one_page(tmp_path)
+    (disclosure,) = csv.DictReader((tmp_path / "record.csv").read_text().splitlines())
+    assert disclosure["purpose"] == "External validation of the sepsis model"
+    assert disclosure["loss"] == "1-DP"
+    assert disclosure["answer"].startswith("erased 20")
+    assert "<td>1-DP</td>" in (tmp_path / "record.html").read_text()
+    roster = loads((tmp_path / "old-plan.toml").read_text()).roster
+    assert roster is not None
+    assert disclosure["coordinator"] == fingerprint(roster.coordinator or b"")
 
 
 def assert_one_page(folder: Path) -> None:

@@ -69,4 +69,6 @@ def execute(script: str, folder: Path) -> str:
                 os.killpg(shell.pid, signal.SIGTERM)
     said = (folder / "output.txt").read_text(errors="replace")
     assert code == 0, said
+    # ``wait`` returns 0 whatever ended in the background.
+    assert "a fault of the program" not in said, said
     return said

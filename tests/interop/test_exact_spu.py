@@ -330,9 +330,9 @@ any_words = st.lists(any_word, min_size=len(WORDS), max_size=len(WORDS))
     | any_words.map(lambda w: sorted(map(abs, w))),
 )
 def test_no_owner_can_raise_what_anothers_row_changes(rows, other, words, noisy_plain):
-    liar = np.array([min(w, 2**63 - 1) for w in words], dtype=np.int64)
+    altered = np.array([min(w, 2**63 - 1) for w in words], dtype=np.int64)
     pairs = [
-        noisy_plain.run(run_of(mine).words, liar, *BLANK)
+        noisy_plain.run(run_of(mine).words, altered, *BLANK)
         for mine in (rows, [other, *rows[1:]])
     ]
     assert pairs[0][0] == pairs[1][0]
