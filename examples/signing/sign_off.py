@@ -23,6 +23,7 @@ from discreet.plan.cohort import fingerprint
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
 from discreet.session import policy as policyfile
+from discreet.transport.keys import PublicFile, public_file_in
 
 REVIEW = "The cryptography was not reviewed by an outside cryptographer."
 STYLE = """
@@ -60,7 +61,8 @@ def main() -> None:
         discreet("verify", given.rehearsal, "--plan", rehearsed)
     rehearsal = json.loads(given.rehearsal.read_text())
     rules = policyfile.load(policy)
-    page = form(plan, rules, preview, rehearsal, tag=intact.split()[-1])
+    site, tag = public_file_in(given.keys), intact.split()[-1]
+    page = form(plan, rules, preview, rehearsal, site=site, tag=tag)
     given.out.write_text(page, encoding="utf-8")
     sys.stdout.write(f"{given.out} is filled in; what is blank is yours to decide.\n")
 
@@ -79,10 +81,14 @@ def discreet(*words: object) -> str:
     return done.stdout
 
 
-def odds(epsilon: Fraction, times: int = 1) -> str:
-    """Say what an epsilon allows, for one patient."""
+def odds(epsilon: Fraction, delta: Fraction, times: int = 1) -> str:
+    """Say what a loss allows, for one patient or for one in so many sites."""
     factor = math.exp(times * epsilon)
-    return f"odds times {factor:,.2f} at most, from 10% to {factor / (9 + factor):.1%}"
+    said = f"odds times {factor:,.2f} at most, from 10% to {factor / (9 + factor):.1%}"
+    if delta:  # group privacy: delta (1 + e^epsilon + ...)
+        failing = float(delta) * sum(math.exp(k * epsilon) for k in range(times))
+        said += f", but for a chance of {failing:.2g} of any other"
+    return said
 
 
 def form(
@@ -91,21 +97,23 @@ def form(
     preview: dict,
     rehearsal: dict,
     *,
+    site: PublicFile,
     tag: str,
 ) -> str:
     """Return the form."""
-    claim = preview["claim"]
-    roster = plan.roster
+    claim, roster = preview["claim"], plan.roster
     coordinator = roster.coordinator if roster else None
-    charged = Fraction(preview["charged"]["epsilon"])
-    spent = Fraction(preview["spent"]["epsilon"])
-    left = policy.epsilon_total - spent
     sent = sum(r["bytes"] for r in preview["rounds"])
-    made = rehearsal["release"]["made"]["on"]
-    sites = rehearsal["sites"]
     numbers = sum(r["numbers"] for r in preview["rounds"])
+    contributed, expected = (rehearsal["sites"][k] for k in ("contributed", "expected"))
+    signed = (
+        "its coordinator signed it" if coordinator else "nobody signed it: no roster"
+    )
+    unit = f" for {claim['unit']}" if claim["unit"] else ""
+    assumes = ["the cryptography in use is secure"] * claim["computational"]
     parts = {
         "What is asked": {
+            "this site": f"{site.name}, fingerprint {fingerprint(site.identity)}",
             "plan": f"sha256:{plan.digest().hex()}",
             "model": plan.model.name or "not named",
             "purpose": plan.purpose or "not stated: ask for a plan that states it",
@@ -116,29 +124,23 @@ def form(
         "What leaves, and what is promised": {
             "leaves this site": f"{numbers} numbers, {sent:,} bytes, {preview['sent']}",
             "disclosed": "; ".join(claim["discloses"]),
-            "claim": f"{claim['loss']} for {claim['unit']}. {claim['trust']}",
-            "assumes": "; ".join(claim["assumes"]) or "nothing further",
+            "claim": f"{claim['loss'].removesuffix('.')}{unit}. {claim['trust']}",
+            "assumes": "; ".join([*assumes, *claim["assumes"]]) or "nothing further",
             "not protected": "; ".join(claim["not_protected"]),
+            "stored answers": "erased when the session ends; of an interrupted one "
+            f"after {policy.retention_days} days",
         },
         "What it costs": {
-            "this plan": f"epsilon {float(charged):g}: {odds(charged)}",
-            "a patient at two sites": f"twice the epsilon: {odds(charged, 2)}",
-            "spent before, left after": f"{float(spent):g} of "
-            f"{float(policy.epsilon_total):g}; {float(left - charged):g} left",
-            "at the cap, ever": odds(policy.epsilon_total),
+            **costs(policy, preview),
             "ledger": f"intact; last tag {tag}",
         },
         "Rehearsal": {
-            "result": f"{sites['contributed']} of {sites['expected']} sites, {made}, made-up "
-            "data, nobody charged; its record holds and its coordinator signed it",
+            "result": f"{contributed} of {expected} sites, "
+            f"{rehearsal['release']['made']['on']}, made-up data, nobody charged; its "
+            f"record holds, and {signed}",
             "policy": "allows the plan; caps compared with the ledger",
         },
     }
-    if claim["unit"] is None:
-        parts["What it costs"] = {
-            "this plan": "an exact sum: no epsilon, no odds",
-            "ledger": f"intact; last tag {tag}",
-        }
     lines = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f"<title>Sign-off</title><style>{STYLE}</style></head><body>",
@@ -163,6 +165,36 @@ def form(
         lines.append(f"<tr><th>{escape(blank)}</th><td></td></tr>")
     lines.append("</table></body></html>")
     return "\n".join(lines) + "\n"
+
+
+def costs(policy: policyfile.Policy, preview: dict) -> dict[str, str]:
+    """Return what the plan costs, and what is left of the caps then."""
+    charged, spent = preview["charged"], preview["spent"]
+    left = {
+        "epsilon": policy.epsilon_total,
+        "delta": policy.delta_total,
+        "exact_sums": policy.exact_sums,
+    }
+    rows = {
+        "spent before, left after": "; ".join(
+            f"{name.replace('_', ' ')} {float(Fraction(spent[name])):g} of "
+            f"{float(cap):g}, {float(cap - Fraction(spent[name]) - Fraction(charged[name])):g} left"
+            for name, cap in left.items()
+            if cap
+        )
+    }
+    if charged["exact_sums"]:
+        return {"this plan": "an exact sum: no epsilon, no odds", **rows}
+    epsilon, delta = (Fraction(charged[name]) for name in ("epsilon", "delta"))
+    price = f"epsilon {float(epsilon):g}" + (
+        f", delta {float(delta):g}" if delta else ""
+    )
+    return {
+        "this plan": f"{price}: {odds(epsilon, delta)}",
+        "a patient at two sites": f"twice the epsilon: {odds(epsilon, delta, 2)}",
+        **rows,
+        "at the cap, ever": odds(policy.epsilon_total, policy.delta_total),
+    }
 
 
 if __name__ == "__main__":
