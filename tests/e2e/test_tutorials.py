@@ -1,11 +1,22 @@
-"""The data manager's tutorial, executed as it is written; only ports differ."""
+"""The tutorials and the README's session, executed as they are written.
+
+Only ports differ, and the README's host name.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
-from e2e.tutorials import commands, execute
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from discreet.transport.addresses import free_port
+from e2e.tutorials import REPOSITORY, commands, execute
+
+SITES = ("north", "south", "east")
 
 
 def test_the_data_managers_tutorial(tmp_path: Path) -> None:
@@ -31,3 +42,44 @@ def test_the_tutorial_of_follow_up(tmp_path: Path) -> None:
     assert (tmp_path / "plots" / "km.png").exists()
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["release"] is not None
+
+
+def test_the_readmes_session(tmp_path: Path) -> None:
+    """Everybody in a folder of their own; what the README sends is copied."""
+    page = (REPOSITORY / "README.md").read_text()
+    block = page.split("## Between real sites")[1].split("## ")[0]
+    plan, keys, join, roster, coordinate, site, verify = re.findall(
+        r"^    (discreet .*?)(?: +#.*)?$", block, re.MULTILINE
+    )
+    keys = (
+        keys.replace("hub.example.org", "127.0.0.1")
+        + f" --port {(port := free_port())}"
+    )
+    for name in SITES:
+        (tmp_path / name).mkdir()
+        rng = np.random.default_rng(len(name))
+        risk = rng.beta(1, 9, 16_000)
+        rows = {"y_score": risk, "y_true": (rng.random(16_000) < risk).astype(np.int8)}
+        pq.write_table(pa.table(rows), tmp_path / name / "scores.parquet")
+
+    def each(line: str) -> list[str]:
+        return [f"(cd {name} && {line.replace('north', name)})" for name in SITES]
+
+    (tmp_path / "hub").mkdir()
+    script = [
+        "set -e",
+        f"cd hub; {plan}; {keys}; cd ..",
+        *(f"cp hub/plan.toml hub/coordinator/*.public.toml {name}" for name in SITES),
+        *each(join),
+        *(f"cp {name}/{name}/{name}.public.toml hub" for name in SITES),
+        f"cd hub; {roster}; cd ..",
+        *(f"cp hub/plan.toml {name}" for name in SITES),
+        f"(cd hub && {coordinate} --port {port}) & hub=$!",
+        *(f"{line} & site{i}=$!" for i, line in enumerate(each(site))),
+        "wait $hub; wait $site0; wait $site1; wait $site2",
+        f"cd hub; {verify}",
+    ]
+    said = execute("\n".join(script), tmp_path)
+    assert "3 of 3 sites" in said
+    assert "names no model" not in said
+    assert "The page is, byte by byte, what this release gives." in said

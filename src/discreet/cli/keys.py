@@ -98,7 +98,7 @@ def join(
         typer.echo(str(finding))
     if is_new:
         typer.echo(f"{place / POLICY} is a starter policy: read and change it.")
-        _tell_models(starter)
+        _tell_models(starter, agreed)
     typer.echo(
         f"Send {place / (name + SUFFIX)} to the coordinator; every other file in "
         f"{place} stays here."
@@ -179,7 +179,7 @@ def trust(
     starter = Starter.for_plan(own.name, other.identity, agreed, model or ())
     if write_starter_policy(folder, starter):
         typer.echo(f"{folder / POLICY} is a starter policy: read and change it.")
-        _tell_models(starter)
+        _tell_models(starter, agreed)
     elif not {ANY, key_text(other.identity)} & set(load(folder / POLICY).coordinators):
         typer.echo(
             f"{folder / POLICY} does not allow this coordinator yet: write "
@@ -280,8 +280,15 @@ def write_starter_policy(folder: Path, starter: Starter) -> bool:
     return True
 
 
-def _tell_models(starter: Starter) -> None:
-    if not starter.models:
+def _tell_models(starter: Starter, agreed: Plan | None) -> None:
+    if starter.models:
+        return
+    if agreed is not None:
+        typer.echo(
+            "It allows no model yet, and the plan names none: ask for a plan made with "
+            "`discreet plan --name NAME`."
+        )
+    else:
         typer.echo(
             "It allows no model yet: write the model's name into allow.models, or give "
             "--plan or --name the first time."
@@ -379,7 +386,7 @@ def consortium(
     if plan is not None and signed is not None:
         plan.write_text(dumps(signed), encoding="utf-8")
         typer.echo(f"The roster is in {plan}; send it to every site.")
-    _tell_models(starters[0])
+    _tell_models(starters[0], agreed)
     typer.echo(
         "This is a rehearsal: one machine made, and has seen, everybody's keys. For "
         "real data each site runs `discreet join` at home."

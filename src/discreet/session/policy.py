@@ -312,6 +312,12 @@ class Policy:
         # A digest that nobody holds against a file is only another name.
         by_file = plan.model.scoring is not None and plan.model.digest in digests
         if not by_file and not _matches(plan.model.name, names):
+            if not (plan.model.name or plan.model.digest):
+                raise PolicyError(
+                    f"the plan names no model, and the policy allows "
+                    f"{_listed(self.models)}: ask for a plan made with `discreet plan "
+                    "--name NAME`"
+                )
             measured = f"{plan.model.name!r} {plan.model.digest}".strip()
             raise PolicyError(
                 f"the plan measures the model {measured}, and the policy "

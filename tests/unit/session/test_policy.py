@@ -316,7 +316,7 @@ def test_label_privacy_has_to_be_named_as_a_unit():
 
 def test_a_pattern_does_not_match_part_of_a_name_or_another_case():
     for name in ("Sepsis-xgb", "my-sepsis-xgb", "sepsis", ""):
-        with pytest.raises(PolicyError, match="measures the model"):
+        with pytest.raises(PolicyError, match="(measures the|names no) model"):
             POLICY.check(replace(PLAN, model=ModelRef(name)))
 
 
@@ -381,7 +381,10 @@ def test_a_starter_answers_the_agreed_plan_under_noise():
         (planned(discreet.DistributedDP(1), cohort=Cohort(2, 1)), "sum of 2 sites"),
         (planned(discreet.DistributedDP(1), groups=["f"]), "1 groups apart"),
         (replace(NOISY, model=ModelRef("sepsis-xgb2")), "allows 'sepsis-xgb'"),
-        (replace(NOISY, model=ModelRef()), "allows 'sepsis-xgb'"),
+        (
+            replace(NOISY, model=ModelRef()),
+            "names no model, and the policy allows 'sepsis",
+        ),
         (replace(NOISY, roster=None), "has no roster"),
         (
             replace(NOISY, roster=replace(TRIO, coordinator=b"\2" * 32)),
@@ -474,6 +477,20 @@ def test_trust_without_a_model_says_what_to_fill_in(tmp_path: Path) -> None:
     run("keys", "coordinator", tmp_path / "c")
     public = tmp_path / "c" / "coordinator.public.toml"
     assert "allows no model yet" in run("keys", "trust", tmp_path / "north", public)
+
+
+def test_a_plan_without_a_models_name_is_told_to_get_one(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    unnamed = replace(NOISY, model=ModelRef())
+    path.write_text(dumps(replace(unnamed, roster=None)))
+    run("keys", "coordinator", tmp_path / "c")
+    public = tmp_path / "c" / "coordinator.public.toml"
+    place = ["--site", "north", "--folder", tmp_path / "north"]
+    said = run("join", public, *place, "--plan", path)
+    assert "the plan names none: ask for a plan made with" in " ".join(said.split())
+    policy = policyfile.load(tmp_path / "north" / "policy.toml")
+    with pytest.raises(PolicyError, match="names no model, and the policy allows none"):
+        replace(policy, coordinators=("*",)).check(unnamed)
 
 
 def test_a_consortium_allows_the_model_of_its_plan_and_the_named_ones(
