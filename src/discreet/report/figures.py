@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.report.explorer import MEASURES, SHORT, Explorer
 from discreet.report.plot import PlotKind, curve_band, curve_line
-from discreet.report.svg import LARGE, SMALL, Frame, Label, Stroke, round_up
+from discreet.report.svg import LARGE, SMALL, Frame, Stroke, round_up, treated
 from discreet.report.views import calibratable, counted, prevalence_of
 
 if TYPE_CHECKING:
@@ -170,22 +170,13 @@ class Figures:
         drawn = [k for k, t in enumerate(self.explorer.thresholds) if t in edges]
         t = np.array(self.explorer.thresholds)[drawn]
         low, high = -0.22 * best, 1.08 * best
-        strokes, labels = [], []
         shares = [prevalence_of(self._part(k).observed) for k in shown]
         fine = np.linspace(0.0, min(last, 0.999), 200)
-        for share in shares[:1]:
-            all_of = share - (1 - share) * fine / (1 - fine)
-            strokes.append(Stroke(fine, all_of, dashed=True))
-            odds = (share - 0.75 * low) / (1 - share)
-            at, room = odds / (1 + odds), 0.02 * last
-            fits = at < 0.45 * last
-            labels.append(
-                Label(at + room, 0.8 * low, "treat all")
-                if fits
-                else Label(at - 2.5 * room, 0.8 * low, "treat all", "end")
-            )
-        strokes.append(Stroke(_SPAN, np.zeros(2), dashed=True))
-        labels.append(Label(0.99 * last, 0.35 * low, "treat none", "end"))
+        all_of = shares[0] - (1 - shares[0]) * fine / (1 - fine)
+        strokes = [
+            Stroke(fine, all_of, dashed=True),
+            Stroke(_SPAN, np.zeros(2), dashed=True),
+        ]
         for color, k in enumerate(shown):
             there = [self.explorer.measured[k][place]["net_benefit"] for place in drawn]
             ends = [(e.value, *e.interval()) for e in there]
@@ -200,7 +191,7 @@ class Figures:
             x_label="threshold",
             y_label="net benefit",
             strokes=strokes,
-            labels=labels,
+            labels=treated(fine, all_of, low, last),
             x_range=(0.0, last),
             y_range=(low, high),
             markers=[

@@ -59,6 +59,24 @@ class Label(NamedTuple):
     anchor: str = "start"
 
 
+def treated(
+    x: FloatVector, everybody: FloatVector, low: float, last: float
+) -> list[Label]:
+    """Name the dashed lines of a decision curve whose axes end at ``low`` and ``last``.
+
+    "treat all" stands right of its line, low in the picture, or left where there is
+    more room.
+    """
+    at = float(np.interp(-0.8 * low, -everybody, x))
+    room = 0.02 * last
+    return [
+        Label(at + room, 0.8 * low, "treat all")
+        if at < 0.45 * last
+        else Label(at - 2.5 * room, 0.8 * low, "treat all", "end"),
+        Label(0.99 * last, 0.35 * low, "treat none", "end"),
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """A square plot: what it shows, its axes, and what is in it."""

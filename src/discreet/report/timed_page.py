@@ -31,7 +31,7 @@ from discreet.report.page import (
 from discreet.report.plot import PALETTE, Display
 from discreet.report.record import Made, Receipt
 from discreet.report.shown import claim_html, picture_html, table_html
-from discreet.report.svg import Frame, Stroke
+from discreet.report.svg import Frame, Stroke, treated
 from discreet.report.text import (
     Headline,
     holds_counts,
@@ -415,11 +415,12 @@ def _decision_frame(result: TimedEvaluation, time: float, name: str) -> Frame:
     x = curve.thresholds
     most = float(np.nanmax([*high, 0.01]))
     top = math.ceil(most * 20) / 20
+    last = float(x.max()) if x.size else 1.0
     return Frame(
         name,
         f"Decision curve by {time:g}",
         "Net benefit of treating those above each threshold probability, with 95% "
-        "intervals; the dashed lines are treating everybody and nobody.",
+        "intervals; dashed: treating everybody (treat all), and nobody (treat none).",
         "threshold probability",
         "net benefit",
         [
@@ -428,7 +429,8 @@ def _decision_frame(result: TimedEvaluation, time: float, name: str) -> Frame:
             Stroke(x, low, 0, upper=high),
             Stroke(x, model, 0),
         ],
-        x_range=(0.0, float(x.max()) if x.size else 1.0),
+        labels=treated(x, everybody, -top / 5, last) if x.size else (),
+        x_range=(0.0, last),
         y_range=(-top / 5, top),
     )
 
@@ -559,9 +561,9 @@ def _draw_decision(axes: Axes, result: TimedEvaluation, time: float) -> None:
     axes.fill_between(x, low, high, color=PALETTE[0], alpha=0.15, lw=0)
     axes.plot(x, value, color=PALETTE[0], lw=1.8, label="the model")
     axes.plot(
-        x, _columns(curve.everybody)[0], color=PALETTE[1], lw=1.2, label="everybody"
+        x, _columns(curve.everybody)[0], color=PALETTE[1], lw=1.2, label="treat all"
     )
-    axes.axhline(0.0, color="0.4", lw=0.9, label="nobody")
+    axes.axhline(0.0, color="0.4", lw=0.9, label="treat none")
     bottom = -0.2 * float(np.nanmax([*high, 0.01]))
     axes.set(xlabel="threshold probability", ylabel="net benefit", ylim=(bottom, None))
 
