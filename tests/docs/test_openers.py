@@ -37,4 +37,5 @@ def test_every_page_is_in_the_navigation_once():
     assert set(listed) == {
         *(str(page.relative_to(DOCS)) for page in PAGES),
         "decisions/README.md",
+        "papers/index.md",
     }
