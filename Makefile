@@ -92,8 +92,8 @@ pictures: .venv/.dev    ## Take the pictures of the documentation again
 dist: .venv/.dev    ## Build a wheel and a source archive into dist/
 	$(BIN)/python -m build --outdir dist .
 
-docs: .venv/.dev    ## Build the documentation site into site/
-	$(BIN)/mkdocs build --quiet
+docs: .venv/.dev    ## Build the documentation site into site/; a dead link ends it
+	$(BIN)/mkdocs build --quiet --strict
 
 mutants: .venv/.dev .venv-flower/.tests .venv-mpc/.tests    ## Break one privacy promise at a time in a copy: the tests must notice
 	$(BIN)/python bench/mutants.py

@@ -303,11 +303,14 @@ _FEW: Final = "--runs 1 --rows 2000 --stand-ins"
 RUNS: Final[Mapping[str, tuple[str, str]]] = {
     "accuracy": ("--seeds 12", "--seeds 1 --most 2 --facts true"),
     "hard_coverage": (
-        "--of real made shared trained --repetitions 200 --noise exact 1 0.3 local label",
+        "--of real made shared trained --repetitions 100 --noise exact 1 0.3 local label",
         "--of real --only affairs-logistic --repetitions 25 --noise 1 --sizes 2000",
     ),
     "constants": ("", "--only _POWER --most 1 --repetitions 25"),
-    "coverage": ("", "--repetitions 25 --noise 1 --areas 0.77 --sizes 2000"),
+    "coverage": (
+        "--repetitions 1000",
+        "--repetitions 25 --noise 1 --areas 0.77 --sizes 2000",
+    ),
     "calibration_coverage": (
         "--seed 91 --repetitions 200",
         "--repetitions 5 --noise exact",
@@ -318,19 +321,19 @@ RUNS: Final[Mapping[str, tuple[str, str]]] = {
     "verdicts": ("--seed 7", "--plans 2 --repetitions 4"),
     "heterogeneity": ("--repetitions 500", "--repetitions 3"),
     "measures_coverage": (
-        "--repetitions 500",
+        "--repetitions 300",
         "--repetitions 10 --only extreme --parts measures gaps conformal",
     ),
     "label_privacy": ("", "--quick --runs 5 --confirm 50"),
-    "label_curves": ("", "--runs 1 --most 10"),
+    "label_curves": ("--runs 12", "--runs 1 --most 10"),
     "local": ("", "--seeds 1 --epsilons 5"),
-    "phones": ("", "--seeds 1 --epsilons 5 --clients 10000"),
+    "phones": ("--seeds 20", "--seeds 1 --epsilons 5 --clients 10000"),
     "poisoning": (
         "--parts real",
         "--reports 20000 --mixtures 2 --epsilons 5 --parts simulated",
     ),
     "reports": (
-        "",
+        "--engines",
         "--reports 100000 --engines duckdb --single 500 --batched 1000 --kills 0",
     ),
     "curves": ("", ""),

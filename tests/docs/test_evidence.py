@@ -1,6 +1,7 @@
 """Pages quote what the results say."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -27,6 +28,53 @@ TABLE = "\n\n|  | AUC |\n| --- | --- |\n| real | .56 |\n\n"
 
 def test_every_page_quotes_what_its_result_says():
     assert evidence.differing() == []
+
+
+@pytest.mark.parametrize("name", evidence._known())
+def test_a_result_was_measured_as_it_would_be_measured_again(name):
+    command = evidence._known()[name]["command"].removesuffix(" --save")
+    script = re.sub(r"^python (bench/\S+|-m papers \S+) ?", "", command)
+    assert script == evidence.RUNS[name][0]
+
+
+def _column(name, table, column):
+    """Return a column of a result's table by the first cells of its rows."""
+    shown = evidence._known()[name]["tables"][table]
+    at = shown["columns"].index(column)
+    return {row[0]: evidence._text(row[at]) for row in shown["rows"]}
+
+
+def _least(table, asked):
+    cell = _column("hard_coverage", table, "coverage (least)")[asked]
+    return f"{float(re.search(r'[(]([0-9.]+)[)]', cell)[1]):.0f}%"
+
+
+def test_what_misses_its_goal_is_quoted_from_the_results():
+    page = (Path(__file__).parents[2] / "docs" / "limitations.md").read_text()
+    goals = page.partition("## What misses its goal")[2].partition("\n## ")[0]
+    ap, between = "average precision", "{}, between two edges"
+    exact, noisy = _least("real-exact", ap), _least("real-distributed", ap)
+    local = _least("real-local", ap)
+    assert f"{exact} of runs without noise, {noisy} under noise, {local}" in goals
+    rates = [between.format(rate) for rate in ("specificity", "recall")]
+    of_rates = [_least("real-distributed", rate) for rate in rates]
+    assert "specificity {}, recall {}".format(*of_rates) in goals
+    assert f"at epsilon .3: {_least('trained-distributed', 'AUC')}" in goals
+    near = [
+        _column("prediction", "near", f"{name} within 1.5 times (range)")
+        for name in (ap, "AUC")
+    ]
+    of_ap, of_auc = (
+        n["real sets on which nothing was chosen"].split()[0] for n in near
+    )
+    assert f"in {of_ap} of 60 cells; AUC: in {of_auc} of 60" in goals
+    refused = _column("heterogeneity", "noise", "refused")["30"]
+    assert f"30 sites: {refused} of results" in goals
+    for name in ("AUC", "AP"):
+        shown = evidence._known()["accuracy"]["tables"]["all"]
+        at = shown["columns"].index(name)
+        worst = [row[at] for row in shown["rows"] if row[0].startswith("worst")]
+        assert f"{max(cell['value'] for cell in worst):.2f} times" in goals
 
 
 def test_a_result_is_rendered_between_its_comments():

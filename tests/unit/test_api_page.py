@@ -21,8 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 RESULTS = [discreet.Evaluation, discreet.MultiEvaluation, discreet.ModelComparison]
 _HEAD = """# API
 
-For users of the Python package: every public name of `discreet` and `discreet.transport`, in one sentence each.
-`help(discreet.evaluate)` has the arguments. [Measures](measures.md) lists the metrics.
+For users of the Python package. After this page you know every public name of `discreet` and `discreet.transport`, in one sentence each.
+Terms are in the [glossary](glossary.md). `help(discreet.evaluate)` has the arguments; [measures](measures.md) lists the metrics.
 """
 
 

@@ -55,8 +55,8 @@ class Examples:
     """Scores and labels that one site holds.
 
     Args:
-        scores: one score an example; or a matrix with a column a class (with
-            ``classes``), a column a model, or a column a label.
+        scores: one score per example; or a matrix with one column per class (with
+            ``classes``), per model, or per label.
         labels: 0/1 or booleans; any two values with ``positive``; any values
             out of ``classes``; a matrix where examples have several labels, in the
             order of the scores' columns.

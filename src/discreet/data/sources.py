@@ -120,8 +120,8 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
         label: the column of true labels, ``y_true`` by default; a list of them where
             every row has several labels, each with a score of its own. A row without one
             of the labels, or without its score, is missing for that label alone.
-        score: the column of scores; one a class (in the order of ``classes``), one a
-            label (in the order of ``label``) or one a model when it is a list.
+        score: the column of scores; as a list one per class (in the order of
+            ``classes``), per label (in the order of ``label``) or per model.
         time: instead of labels: the column of how long a row was followed, in any unit.
         event: the column of what ended it: 0 (censored) or 1.
         causes: how many kinds of events there are: they are coded 1, 2 and so on.

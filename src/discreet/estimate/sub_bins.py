@@ -28,7 +28,7 @@ _WARP: Final = 1.5
 _THINNEST: Final = 1e-9
 """Edges may touch on the scale u."""
 _CELLS: Final = 512
-"""About so many cells in all: a fine histogram needs one a bin."""
+"""About so many cells in all: a fine histogram needs one per bin."""
 
 
 def refined(counts: NoisyHistogram, curves: Curves) -> BinCounts:

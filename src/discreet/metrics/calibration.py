@@ -92,11 +92,11 @@ class Groups:
     kind: Grouping
     predictions: Predictions
     placed: FloatArray
-    """The group of each cell: a row a bin."""
+    """The group of each cell: one row per bin."""
     every: FloatVector
     """All counts, none below 0: the negatives' bins, then the positives'."""
     shares: FloatArray
-    """Share of each count that lies in each group: a row a group."""
+    """Share of each count that lies in each group: one row per group."""
     of_positives: FloatArray
     """The shares of positives alone."""
     sums: FloatArray

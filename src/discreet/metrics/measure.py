@@ -208,7 +208,7 @@ def edges_of(cells: Cells) -> Edges:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where the examples of each class lie: scores in cells, a row a bin.
+    """Where the examples of each class lie: scores in cells, one row per bin.
 
     A bin's examples are spread over its cells, shifted towards the neighbour that
     holds more of their class as far as that difference stands out of its scatter:

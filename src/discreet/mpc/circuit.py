@@ -30,7 +30,7 @@ shares, and the values are multiplied by the outcome before they are revealed: o
 unsorted run nothing is learnt but that there was one.
 
 **Words as shares of bits.** The engine compares arithmetic shares, and every comparison
-begins by turning a difference into bits: 36 bytes a party. Words that *stay* bits are
+begins by turning a difference into bits: 36 bytes per party. Words that *stay* bits are
 compared for 19 and exchanged for 8 more where an arithmetic choice takes 21. Exclusive
 or, shifts and products with public masks are local; only "and" sends something, as many
 bytes as its operands are wide.

@@ -95,7 +95,7 @@ class MpcEngine(Protocol):
         noise: Sequence[IntVector] = (),
         progress: OnPhase | None = None,
     ) -> RevealedAreas:
-        """Compute and reveal; ``noise`` is one share a party in a noisy program."""
+        """Compute and reveal; ``noise`` is one share per party in a noisy program."""
         ...
 
 

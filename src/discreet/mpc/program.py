@@ -225,7 +225,7 @@ class Program:
         """Return what every party knows: a zero, and the tables of reciprocals.
 
         They are inputs because as constants they would be part of the compiled
-        code, eight bytes a row and more.
+        code, eight bytes per row and more.
         """
         zero = {ZERO: np.zeros((), dtype=np.int64)}
         if self.model.epsilon is not None:

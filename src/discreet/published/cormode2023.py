@@ -42,7 +42,7 @@ from discreet.statistic.hierarchy import NoisyTree
 class BucketRule(Enum):
     r"""The paper's numbers of buckets, by what they are for.
 
-    M examples (one a client), privacy eps. Constants are 1, as the paper has
+    M examples (one per client), privacy eps. Constants are 1, as the paper has
     them; ``AUC_DISTRIBUTED`` is the number past which its figures are flat.
     """
 

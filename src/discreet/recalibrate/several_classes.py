@@ -5,7 +5,7 @@ A one-vs-rest release has, for each class k, how its column's scores go with its
 - *Temperature*: one slope for all, :math:`\operatorname{logit} P(y = k) = b
   \operatorname{logit} s_k`, then probabilities are divided by their sum. One number, so
   noise hardly moves it (Maddock, Cormode and Maple 2025 find it best under noise).
-- *Vector*: an intercept and a slope a class.
+- *Vector*: an intercept and a slope per class.
 
 Temperature scaling of logits is fitted here on each class against the rest, because the
 whole vector of an example is in no release: its b is not exactly 1/T of a softmax.
@@ -51,7 +51,7 @@ class SeveralClassesMap:
     slopes: FloatVector
 
     def apply(self, scores: ArrayLike) -> FloatArray:
-        """Return probabilities that add up to 1, a row an example."""
+        """Return probabilities that add up to 1, one row per example."""
         z = logit(np.asarray(scores, dtype=np.float64))
         if z.ndim != 2 or z.shape[1] != self.slopes.size:
             raise InputError(f"scores have a column a class, {self.slopes.size} here")

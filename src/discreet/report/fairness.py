@@ -297,7 +297,7 @@ def _plain_gap(gap: Gap) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _drawn(groups: int) -> FloatArray:
-    """Return the same standard normal values each time, one column a group."""
+    """Return the same standard normal values each time, one column per group."""
     return np.random.default_rng(0).normal(size=(_DRAWS, groups))
 
 

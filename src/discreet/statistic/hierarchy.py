@@ -76,7 +76,7 @@ def consistent_levels(
 
 
 def check_levels(levels: Sequence[FloatVector], variances: Sequence[float]) -> None:
-    """Refuse levels that are not a tree, or variances that are not one a level."""
+    """Refuse levels that are not a tree, or variances that are not one per level."""
     if not levels or len(levels) != len(variances):
         raise ReleaseError(
             f"a tree needs one variance a level, got {len(levels)} levels and "

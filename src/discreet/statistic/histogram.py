@@ -251,7 +251,7 @@ class Paired(Statistic):
 
     @property
     def binnings(self) -> tuple[Edges, ...]:
-        """One score column a model."""
+        """One score column per model."""
         return (self.a, self.b)
 
     @property

@@ -27,7 +27,7 @@ from discreet.statistic.protocol import BinCounts, Statistic, tally
 
 @dataclass(frozen=True)
 class _OfClasses(Statistic):
-    """What both have in common: one score column a class, all over the same bins."""
+    """What both have in common: one score column per class, all over the same bins."""
 
     edges: Edges
     classes: tuple[str, ...]
@@ -38,12 +38,12 @@ class _OfClasses(Statistic):
 
     @property
     def binnings(self) -> tuple[Edges, ...]:
-        """One score column a class, all over the same bins."""
+        """One score column per class, all over the same bins."""
         return (self.edges,)
 
     @property
     def columns(self) -> tuple[Edges, ...]:
-        """One score column a class."""
+        """One score column per class."""
         return (self.edges,) * len(self.classes)
 
     def check(self, examples: Examples, *, binary: bool = False) -> None:

@@ -55,7 +55,7 @@ class MultiLabel(Statistic):
 
     @property
     def columns(self) -> tuple[Edges, ...]:
-        """One score column a label."""
+        """One score column per label."""
         return (self.edges,) * len(self.labels)
 
     @property

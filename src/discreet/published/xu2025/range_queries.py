@@ -12,7 +12,7 @@ the sum of at most one run of siblings a level, h/2 noisy counts on average in a
 binary tree. ``simulate_path_noise`` is the released code's: every threshold gets
 *all* the noises on its path to the root, :math:`L = \lceil \log_2 N \rceil + 1` of
 them at scale L/eps. That is eps-DP too (the step at an example's bin is a sum of
-tree nodes, one a level at most, so moving their noises by one hides it), but each
+tree nodes, at most one per level, so moving their noises by one hides it), but each
 answer has variance :math:`2 L^3/\epsilon^2`, the worst case of the tree's.
 """
 
