@@ -77,6 +77,14 @@ def test_what_misses_its_goal_is_quoted_from_the_results():
         assert f"{max(cell['value'] for cell in worst):.2f} times" in goals
 
 
+def test_bytes_and_rounds_of_exact_areas_are_quoted_from_their_result():
+    page = (Path(__file__).parents[2] / "docs" / "waiting.md").read_text()
+    exact = evidence._known()["exact"]["tables"]["paper"]
+    shown = next(row for row in exact["rows"] if row[0] == "8 x 1000")
+    cells = dict(zip(exact["columns"], map(evidence._text, shown), strict=True))
+    assert f"{cells['MB between parties']} MB, {cells['rounds']} rounds |" in page
+
+
 def test_a_result_is_rendered_between_its_comments():
     page = evidence.rendered(PAGE.format(mean="?", table=""), {"curves": RESULT})
     assert page == PAGE.format(mean=".34", table=TABLE)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import discreet
 from discreet import errors
 from discreet.cli import entry
 from discreet.plan import file as plan_file
@@ -57,6 +60,15 @@ def test_every_key_of_a_plan_is_described(part):
 def test_the_statistics_are_those_that_a_plan_can_name():
     listed = re.search(r"^Statistics: (.*?)\.$", FORMATS, re.MULTILINE | re.DOTALL)[1]
     assert re.findall(r"`([\w-]+)`", listed) == list(STATISTICS)
+
+
+def test_every_key_of_a_result_is_described():
+    scores = np.arange(3000) / 3000
+    sites = [discreet.Examples(scores, scores > 0.5)]
+    result = discreet.evaluate(sites, edges=discreet.Uniform(16))
+    described = FORMATS.partition("## Results")[2]
+    keys = json.loads(result.to_json())
+    assert [key for key in keys if f"`{key}`" not in described] == []
 
 
 def test_the_glossary_is_in_alphabetical_order_and_each_entry_is_short():

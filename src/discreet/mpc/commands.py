@@ -231,7 +231,7 @@ def owner(  # noqa: PLR0913, PLR0917 - one option a choice
 
     The session is compared with the policy and charged to the ledger first. The file
     is checked before anything is sent: labels 0/1, scores in range, as many rows as
-    the session says. Shares leave once a session.
+    the session says. Shares leave once per session.
     """
     terms = MpcSession.read(file)
     identity = MemberIdentity.within(certificates, name)
