@@ -172,6 +172,10 @@ def test_the_form_says_what_each_model_promises_and_costs(tmp_path, privacy, say
         assert text in page
 
 
+def test_a_huge_epsilon_is_called_what_it_is():
+    assert sign_off.odds(Fraction(1000), Fraction(0)).startswith("odds times more than")
+
+
 def test_every_page_of_the_pack_is_listed_in_it():
     listed = (PACK / "README.md").read_text()
     for page in PACK.glob("*.md"):

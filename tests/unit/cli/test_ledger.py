@@ -58,7 +58,21 @@ def test_verify_says_intact_and_knows_a_noted_tag(path):
     assert intact.exit_code == 0
     tag = intact.output.split()[-1]
     assert run("verify", path, "--noted", tag).exit_code == 0
-    assert run("verify", path, "--noted", "00" * 32).exit_code == 1
+    assert run("verify", path, "--noted", "11" * 32).exit_code == 1
+
+
+def test_an_empty_ledger_has_no_tag_to_note(tmp_path):
+    path = tmp_path / "new.db"
+    Ledger.new(path).close()
+    for command in ("show", "verify", "purge"):
+        said = run(command, path)
+        assert said.exit_code == 0
+        assert "0000" not in said.output
+    assert "No entry yet" in run("show", path).output
+    run("export", path, "-o", tmp_path / "record.html")
+    assert "0000" not in (tmp_path / "record.html").read_text()
+    zeros = run("verify", path, "--noted", "00" * 32)
+    assert "every empty ledger's" in str(zeros.exception)
 
 
 def test_verify_exits_with_1_and_names_the_entry_that_was_changed(path):

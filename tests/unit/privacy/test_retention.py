@@ -186,6 +186,16 @@ def test_old_sessions_are_erased_and_younger_ones_are_not(
         assert len(ledger.held()) == left
 
 
+def test_zero_days_erase_what_a_fast_clock_stored(path, monkeypatch):
+    with Ledger.new(path) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_module, "_now", lambda: "2999-01-01T00:00:00+00:00")
+            answer_once(ledger, use(), lambda: b"answer")
+        assert ledger.purge_old(1) == []
+        assert len(ledger.purge_old(0)) == 1
+        assert ledger.held() == ()
+
+
 @pytest.mark.parametrize(
     "statement",
     [
