@@ -49,7 +49,8 @@ Models = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        help="The day from which the key counts no longer, YYYY-MM-DD; today by default."
+        help="The day from which the key counts no longer, YYYY-MM-DD; by default the "
+        "day that was noted before, else today."
     ),
 ]
 

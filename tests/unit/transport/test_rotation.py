@@ -28,6 +28,7 @@ from discreet.secret_files import write_secret
 from discreet.session.coordinator import AbortedError
 from discreet.session.site import Site
 from discreet.transport.coordinating import coordinate
+from discreet.transport.https.client import HttpsSite
 from discreet.transport.keys import (
     CoordinatorKeys,
     PublicFile,
@@ -184,6 +185,41 @@ def test_another_next_key_is_refused_once_one_was_noted(folder: Path) -> None:
     assert SiteKeys(folder / "south").revoked() == known
 
 
+def test_a_rotation_keeps_the_day_of_the_revocation_before_it(folder: Path) -> None:
+    """Else what a thief signed between the two days would look older than the theft."""
+    old, day = public_file_in(folder / "north").identity, "2026-02-03"
+    sent = folder / "north/north.revoked.toml"
+    done("keys", "revoke", folder / "north", "--since", day)
+    done("keys", "revoke", folder / "south", sent)
+    done("keys", "rotate", folder / "north")
+    assert day in done("keys", "revoke", folder / "south", sent)
+    for member in ("north", "south"):
+        known = SiteKeys(folder / member).revoked().of(old)
+        assert known is not None
+        assert (known.since, known.proven) == (day, True)
+        assert known.successor == public_file_in(folder / "north").identity
+
+
+def test_a_thief_does_not_move_the_day_of_a_revocation(folder: Path) -> None:
+    shutil.copytree(folder / "north", folder / "thief")
+    day, later = "2026-02-03", "2026-03-04"
+    for owner, since in (("north", day), ("thief", later)):
+        done("keys", "revoke", folder / owner, "--since", since)
+        sent = folder / owner / "north.revoked.toml"
+        assert day in done("keys", "revoke", folder / "south", sent)
+    text = key_text(public_file_in(folder / "north").identity)
+    assert day in done("keys", "revoke", folder / "south", text)  # and not today
+    (known,) = SiteKeys(folder / "south").revoked().revoked
+    assert known.since == day
+
+
+@pytest.mark.parametrize("command", ["revoke", "rotate"])
+def test_a_key_is_not_revoked_from_a_later_day(folder: Path, command: str) -> None:
+    words = ("keys", command, folder / "north", "--since", "2999-01-01")
+    assert "from today" in refused(*words)
+    assert SiteKeys(folder / "north").revoked().revoked == ()
+
+
 class KilledError(Exception):
     """Stands for a process that ends between two instructions."""
 
@@ -289,6 +325,22 @@ def test_a_site_trusts_no_coordinator_whose_key_was_revoked(folder: Path) -> Non
     )
 
 
+def test_a_site_does_not_call_a_coordinator_whose_key_was_revoked(folder: Path) -> None:
+    """Whatever the plan: one without a roster names no key that could be refused."""
+    done("keys", "rotate", folder / "coordinator")
+    sent = folder / "coordinator/coordinator.revoked.toml"
+    done("keys", "revoke", folder / "north", sent)
+    words = ("--keys", folder / "north", "-o", folder / "fetched.toml")
+    assert TODAY in refused("site", "fetch", *words)
+    with pytest.raises(Exception, match=TODAY):
+        HttpsSite().fetch_plan(SiteKeys(folder / "north"), "127.0.0.1:1")
+    done(
+        *("keys", "trust", folder / "north"),
+        folder / "coordinator/coordinator.public.toml",
+    )
+    SiteKeys(folder / "north").coordinator()
+
+
 def test_an_interrupted_session_keeps_its_key_unless_it_is_given_up(
     folder: Path,
 ) -> None:
@@ -304,25 +356,30 @@ def test_a_site_has_no_authority_to_rotate(folder: Path) -> None:
     assert "no authority" in refused(*words)
 
 
-def test_a_site_in_a_session_declines_an_invitation_of_a_revoked_coordinator(
-    tmp_path: Path,
+@pytest.mark.parametrize("answered", [0, 1, 2])
+def test_a_site_in_a_session_declines_once_the_coordinator_is_revoked(
+    tmp_path: Path, answered: int
 ) -> None:
+    """Its invitation, and each step of a session that it had joined before."""
     plan = plan_for(DistributedDP("2"), survivors=3, signed_by=3)
     coordinator = plan.roster.coordinator if plan.roster else b""
     stolen = Revocation(name="hub", key=coordinator or b"", since="2026-02-03")
 
     class Warned(Federation):
         def site(self, place: int) -> Site:
-            revoked = RevokedKeys((stolen,) if place == 2 else ())
+            warned = place == 2 and next(messages) >= answered
+            revoked = RevokedKeys((stolen,) if warned else ())
             return replace(super().site(place), revoked=revoked)
 
+    messages = itertools.count()
     federation = Warned(tmp_path)
     with pytest.raises(AbortedError, match="1 declined"):
         federation.session(plan).run()
     ((place, reason),) = federation.reasons
     assert place == 2
     assert "a key of hub that was revoked on 2026-02-03" in reason
-    assert [federation.spent(k) for k in (1, 2, 3)] == [0, 0, 0]
+    assert federation.spent(2) == 0
+    assert answered == 2 or federation.spent(1) == federation.spent(3) == 0
 
 
 def test_verify_says_that_a_report_is_signed_by_a_revoked_key(folder: Path) -> None:
