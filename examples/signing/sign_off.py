@@ -148,7 +148,7 @@ def form(
             "assumes": "; ".join([*assumes, *claim["assumes"]]) or "nothing further",
             "not protected": "; ".join(claim["not_protected"]),
             "stored answers": "erased when the session ends; of an interrupted one "
-            f"after {policy.retention_days} days, by the next one or `discreet ledger purge`",
+            f"after {policy.retention_days} days, by the next one or by discreet ledger purge",
         },
         "What it costs": {
             **costs(policy, preview),
