@@ -49,8 +49,19 @@ app = typer.Typer(no_args_is_help=True)
 
 _Path = Annotated[Path, typer.Argument(help="The ledger's file.")]
 _Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")]
+
+
+def _checked_delta(delta: float) -> float:
+    if not 0 <= delta < 1:
+        raise InputError("--delta lies in [0, 1), and far below one over the people")
+    return delta
+
+
 _Delta = Annotated[
-    float, typer.Option(help="At which delta the tighter total is reported.")
+    float,
+    typer.Option(
+        help="At which delta the tighter total is reported.", callback=_checked_delta
+    ),
 ]
 
 
@@ -79,7 +90,14 @@ def show(
         entries, (count, tag) = ledger.entries(), ledger.head()
         held = ledger.held()
     charges = _standing(entries)
-    names = [population] if population is not None else _populations(entries)
+    names = _populations(entries)
+    if population is not None:
+        if population not in names:
+            raise InputError(
+                f"no charge of population {population!r} is in this ledger; it has "
+                f"charges of {', '.join(map(repr, names)) or 'none'}"
+            )
+        names = [population]
     Console().print(_table(path.name, entries, names))
     for name in names:
         uses = [c.use for c in charges if c.use.population == name]
@@ -183,7 +201,7 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
     stored = {(e.session, e.round) for e in entries if isinstance(e, Stored)}
     settled = {(e.session, e.round): e for e in entries if isinstance(e, Settled)}
     released = {(e.session, e.round) for e in entries if isinstance(e, Released)}
-    table = Table(title=Text(shown(f"{len(charges)} charges in {title}")))
+    table = Table(title=Text(shown(f"{many(len(charges), 'charge')} in {title}")))
     for heading in ("UTC", "population", "plan", "session", "round", "loss", "what"):
         table.add_column(heading, overflow="fold")
     for i, entry in enumerate(charges):

@@ -61,6 +61,18 @@ def test_verify_says_intact_and_knows_a_noted_tag(path):
     assert run("verify", path, "--noted", "11" * 32).exit_code == 1
 
 
+def test_a_population_without_charges_is_not_said_to_have_spent_nothing(path):
+    said = run("show", path, "--population", "icu 2").exception
+    assert "no charge of population 'icu 2'" in str(said)
+    assert "'er', 'icu', 'ward'" in str(said)
+
+
+@pytest.mark.parametrize("command", ["show", "export"])
+@pytest.mark.parametrize("delta", ["7", "1", "-0.1", "nan"])
+def test_a_delta_that_is_none_is_refused(path, command, delta):
+    assert "[0, 1)" in str(run(command, path, f"--delta={delta}").exception)
+
+
 def test_an_empty_ledger_has_no_tag_to_note(tmp_path):
     path = tmp_path / "new.db"
     Ledger.new(path).close()
