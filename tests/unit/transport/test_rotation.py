@@ -325,6 +325,26 @@ def test_a_site_trusts_no_coordinator_whose_key_was_revoked(folder: Path) -> Non
     )
 
 
+@pytest.mark.parametrize("given", ["--keys", "--policy"])
+def test_a_preview_says_that_a_plan_with_a_revoked_key_is_declined(
+    folder: Path, given: str
+) -> None:
+    rows = folder / "rows.csv"
+    cells = [f"{int(i % 3 == 0)},{i % 97 / 97}\n" for i in range(400)]
+    rows.write_text("y_true,y_score\n" + "".join(cells))
+    north = folder / "north"
+    own = {"--keys": north, "--policy": north / "policy.toml"}[given]
+    words = ("preview", folder / "plan.toml", rows, given, own, "--confirmed")
+    assert "This site would take part" in done(*words)
+    done("keys", "rotate", folder / "south")
+    done("keys", "revoke", north, folder / "south/south.revoked.toml")
+    said = run(*words)
+    assert said.exit_code == 1
+    assert f"would decline: the plan's roster holds a key of south {TODAY}" in (
+        said.output
+    )
+
+
 def test_a_site_does_not_call_a_coordinator_whose_key_was_revoked(folder: Path) -> None:
     """Whatever the plan: one without a roster names no key that could be refused."""
     done("keys", "rotate", folder / "coordinator")
