@@ -168,6 +168,16 @@ def test_a_lost_key_stays_the_same_site_once_its_next_key_was_noted(
     assert SiteKeys(folder / "south").revoked().same_site() == {found: lost}
 
 
+def test_a_lost_key_whose_text_is_missing_does_not_revoke_ones_own(
+    folder: Path,
+) -> None:
+    """A shell leaves an empty variable out: the others' words would be about oneself."""
+    for words in (["--site", "north"], ["--next", key_text(b"k" * 32)]):
+        assert "somebody else's" in refused("keys", "revoke", folder / "south", *words)
+    assert refused("keys", "revoke", folder / "south", "", "--site", "north")
+    assert SiteKeys(folder / "south").revoked().revoked == ()
+
+
 def test_another_next_key_is_refused_once_one_was_noted(folder: Path) -> None:
     """A thief has the revoked key and names a key of its own as the next one."""
     shutil.copytree(folder / "north", folder / "thief")
