@@ -431,6 +431,11 @@ def test_verify_says_that_a_report_is_signed_by_a_revoked_key(folder: Path) -> N
     )
     other = run(*words, "--revoked", folder / "coordinator/revoked.toml")
     assert other.output == said.output
+    shutil.copytree(folder / "coordinator", folder / "thief")
+    (folder / "thief/revoked.toml").unlink()
+    done("keys", "revoke", folder / "thief", "--since", "2026-03-04")
+    later = ("--revoked", folder / "thief/coordinator.revoked.toml")
+    assert run(*words, *later, "--revoked", sent).output == said.output
     without_plan = run("verify", report, "--revoked", sent)
     assert without_plan.exit_code == 3
     assert "It is signed by a key of coordinator that was revoked" in (
