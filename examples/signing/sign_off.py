@@ -4,7 +4,8 @@
     python sign_off.py plan.toml scores.parquet --keys north --rehearsal rehearsal.json -o sign-off.html
 
 Runs `discreet policy check`, `preview`, `ledger verify` and `verify`; ends with a sentence
-and writes nothing when one of them refuses. The form holds no count of the data.
+and writes nothing when one of them refuses. Say --confirmed when preview asks about rows
+that differ from the plan, and they are right. The form holds no count of the data.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fractions import Fraction
 from html import escape
 from pathlib import Path
 
+from discreet.errors import DiscreetError
 from discreet.plan.cohort import fingerprint
 from discreet.plan.file import dumps, loads
 from discreet.plan.plan import Plan
@@ -26,6 +28,8 @@ from discreet.session import policy as policyfile
 from discreet.transport.keys import PublicFile, public_file_in
 
 REVIEW = "The cryptography was not reviewed by an outside cryptographer."
+FAR = 14
+"""An epsilon of which e^epsilon is above a million."""
 STYLE = """
 @page { size: A4; margin: 14mm }
 body { font: 9.2pt/1.34 "DejaVu Sans", Arial, sans-serif; color: #111; max-width: 182mm; margin: 0 auto }
@@ -46,14 +50,25 @@ def main() -> None:
     parser.add_argument("--keys", type=Path, required=True)
     parser.add_argument("--rehearsal", type=Path, required=True)
     parser.add_argument("--out", "-o", type=Path, required=True)
+    parser.add_argument("--confirmed", action="store_true")
     given = parser.parse_args()
+    try:
+        fill_in(given)
+    except (DiscreetError, OSError, ValueError) as error:
+        sys.exit(f"Not filled in: {error}")
+    sys.stdout.write(f"{given.out} is filled in; what is blank is yours to decide.\n")
+
+
+def fill_in(given: argparse.Namespace) -> None:
+    """Check what is given, and write the form."""
     plan = loads(given.plan.read_text(encoding="utf-8"))
     policy, ledger = given.keys / "policy.toml", given.keys / "ledger.sqlite"
     discreet("policy", "check", policy, given.plan, "--ledger", ledger)
     intact = discreet("ledger", "verify", ledger)
     with tempfile.TemporaryDirectory() as folder:
         seen = Path(folder) / "preview.json"
-        words = ("--keys", given.keys, "--json", seen, "--confirmed")
+        words = ["--keys", given.keys, "--json", seen]
+        words += ["--confirmed"] * given.confirmed
         discreet("preview", given.plan, given.scores, *words)
         preview = json.loads(seen.read_text())
         rehearsed = Path(folder) / "rehearsed.toml"
@@ -61,16 +76,19 @@ def main() -> None:
         discreet("verify", given.rehearsal, "--plan", rehearsed)
     rehearsal = json.loads(given.rehearsal.read_text())
     rules = policyfile.load(policy)
-    site, tag = public_file_in(given.keys), intact.split()[-1]
+    site, (_, _, tag) = (
+        public_file_in(given.keys),
+        intact.strip().partition("last tag "),
+    )
     page = form(plan, rules, preview, rehearsal, site=site, tag=tag)
     given.out.write_text(page, encoding="utf-8")
-    sys.stdout.write(f"{given.out} is filled in; what is blank is yours to decide.\n")
 
 
 def discreet(*words: object) -> str:
     """Run a command; end with what it said when it refuses."""
     done = subprocess.run(  # noqa: S603 - our own command
         ["discreet", *map(str, words)],  # noqa: S607 - of whichever is installed
+        stdin=subprocess.DEVNULL,  # a question is an answer of no
         capture_output=True,
         text=True,
         check=False,
@@ -83,6 +101,8 @@ def discreet(*words: object) -> str:
 
 def odds(epsilon: Fraction, delta: Fraction, times: int = 1) -> str:
     """Say what a loss allows, for one patient or for one in so many sites."""
+    if times * epsilon > FAR:
+        return "odds times more than a million: next to no protection"
     factor = math.exp(times * epsilon)
     said = f"odds times {factor:,.2f} at most, from 10% to {factor / (9 + factor):.1%}"
     if delta:  # group privacy: delta (1 + e^epsilon + ...)
@@ -128,11 +148,11 @@ def form(
             "assumes": "; ".join([*assumes, *claim["assumes"]]) or "nothing further",
             "not protected": "; ".join(claim["not_protected"]),
             "stored answers": "erased when the session ends; of an interrupted one "
-            f"after {policy.retention_days} days",
+            f"after {policy.retention_days} days, by the next one or by discreet ledger purge",
         },
         "What it costs": {
             **costs(policy, preview),
-            "ledger": f"intact; last tag {tag}",
+            "ledger": f"intact; last tag {tag}" if tag else "intact, and empty",
         },
         "Rehearsal": {
             "result": f"{contributed} of {expected} sites, "

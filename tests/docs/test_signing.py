@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import discreet
+from discreet.errors import InputError
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
@@ -20,6 +21,7 @@ from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import recommend
 from discreet.plan.privacy_model import MODELS
 from discreet.privacy.ledger import Ledger
+from discreet.secagg.graph import check_counts, parameters
 from discreet.session.preview import preview
 from discreet.transport.keys import make_consortium, public_file_in
 from policies import open_policy
@@ -170,6 +172,28 @@ def test_the_form_says_what_each_model_promises_and_costs(tmp_path, privacy, say
     assert assumed == isinstance(privacy, SecureAggregation | DistributedDP)
     for text in ("validation", "ab12", "2026-02-03", "after 30 days"):
         assert text in page
+
+
+def test_the_conspirators_of_the_clauses_are_those_that_masks_do_not_withstand():
+    text = " ".join((PACK / "clauses.md").read_text().split())
+    assert "is 2 x min_survivors - hospitals - 1" in text
+    for hospitals in range(3, 101):
+        for least in range(2, hospitals + 1):
+            fewest = 2 * least - hospitals - 1
+            if fewest < 1:
+                continue  # no plan of so few survivors is carried out
+            withstood = fewest - 1
+            check_counts(hospitals, withstood, least, "malicious")
+            with pytest.raises(InputError):
+                check_counts(hospitals, withstood + 1, least, "malicious")
+            chosen = parameters(
+                hospitals, corrupt=0, survivors=least, coordinator="malicious"
+            )
+            assert (chosen.degree, chosen.threshold) == (hospitals - 1, least - 1)
+
+
+def test_a_huge_epsilon_is_called_what_it_is():
+    assert sign_off.odds(Fraction(1000), Fraction(0)).startswith("odds times more than")
 
 
 def test_every_page_of_the_pack_is_listed_in_it():

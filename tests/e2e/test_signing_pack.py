@@ -41,7 +41,21 @@ def signed_for(lines: list[str]) -> list[str]:
     """Return the session that was rehearsed, on the sites' own data."""
     real = [line.replace(" --rehearse", "") for line in lines if "--rehearse" in line]
     made = "--report report.html --json result.json"
-    return [*(x.replace("--json rehearsal.json", made) for x in real), "wait"]
+    return [
+        *(x.replace("--json rehearsal.json", made) for x in real),
+        "wait",
+        *(f"! {x}" for x in refused_forms(lines)),
+    ]
+
+
+def refused_forms(lines: list[str]) -> list[str]:
+    """Return forms that are not filled in: inverted labels, and no rehearsal's record."""
+    (form,) = (x for x in lines if "sign_off.py" in x)
+    return [
+        form.replace("north.parquet", "inverted.parquet"),
+        form.replace("rehearsal.json", "result.json"),
+        form.replace("plan.toml", "no.toml"),
+    ]
 
 
 def test_all_pages_with_commands_are_executed() -> None:
@@ -58,6 +72,8 @@ def test_the_pack_runs_from_the_ceremony_to_the_incident(tmp_path: Path) -> None
         score = 1 / (1 + np.exp(-(rng.normal(0, 1, y.size) + 2 * y - 1)))
         table = pa.table({"y_true": y, "y_score": score})
         pq.write_table(table, tmp_path / f"{site}.parquet")
+        inverted = pa.table({"y_true": 1 - y, "y_score": score})
+        pq.write_table(inverted, tmp_path / "inverted.parquet")
     script = "\n".join(["set -e", *typed()]).replace("9443", str(free_port()))
     said = execute(script, tmp_path)
     for words in (
@@ -76,6 +92,8 @@ def test_the_pack_runs_from_the_ceremony_to_the_incident(tmp_path: Path) -> None
         "It is signed by a key of coordinator that was revoked on 20",
     ):
         assert words in said, words
+    assert said.count("sign-off.html is filled in") == 1
+    assert said.count("Not filled in: ") == 3
     assert said.count("The roster is in plan.toml") == 3
     form = (tmp_path / "sign-off.html").read_text()
     assert "3 of 3 sites" in form

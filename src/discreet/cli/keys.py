@@ -49,7 +49,8 @@ Models = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        help="The day from which the key counts no longer, YYYY-MM-DD; today by default."
+        help="The day from which the key counts no longer, YYYY-MM-DD; by default the "
+        "day that was noted before, else today."
     ),
 ]
 
@@ -218,6 +219,11 @@ def revoke(
     """
     from discreet.transport import rotation  # noqa: PLC0415 - loads sessions
 
+    if given is None and (name or following is not None):
+        raise InputError(
+            "--site and --next are of somebody else's lost key: give it as ed25519:KEY; "
+            "without it this folder's own key would be revoked"
+        )
     if given is None:
         path, revocation = rotation.revoke_own(folder, since=since)
         typer.echo(f"Revoked: {revocation}.")

@@ -28,6 +28,7 @@ from discreet.privacy.composition import (
 )
 from discreet.privacy.ledger import Held, Ledger
 from discreet.privacy.ledger_entries import (
+    START,
     Charge,
     Entry,
     LedgerError,
@@ -41,14 +42,26 @@ from discreet.privacy.ledger_entries import (
 from discreet.privacy.ledger_file import secret_path
 from discreet.privacy.unit import Unit
 from discreet.report.disclosures import many, spent_text, to_csv, to_html
+from discreet.session.policy import MOST_DAYS
 from discreet.session.preview import spent_dict
 
 app = typer.Typer(no_args_is_help=True)
 
 _Path = Annotated[Path, typer.Argument(help="The ledger's file.")]
 _Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")]
+
+
+def _checked_delta(delta: float) -> float:
+    if not 0 <= delta < 1:
+        raise InputError("--delta lies in [0, 1), and far below one over the people")
+    return delta
+
+
 _Delta = Annotated[
-    float, typer.Option(help="At which delta the tighter total is reported.")
+    float,
+    typer.Option(
+        help="At which delta the tighter total is reported.", callback=_checked_delta
+    ),
 ]
 
 
@@ -77,7 +90,14 @@ def show(
         entries, (count, tag) = ledger.entries(), ledger.head()
         held = ledger.held()
     charges = _standing(entries)
-    names = [population] if population is not None else _populations(entries)
+    names = _populations(entries)
+    if population is not None:
+        if population not in names:
+            raise InputError(
+                f"no charge of population {population!r} is in this ledger; it has "
+                f"charges of {', '.join(map(repr, names)) or 'none'}"
+            )
+        names = [population]
     Console().print(_table(path.name, entries, names))
     for name in names:
         uses = [c.use for c in charges if c.use.population == name]
@@ -92,7 +112,7 @@ def show(
         typer.echo(f"Declined {often}, each day up to the policy's limit counted.")
     for line in _still_held(path, held, entries):
         typer.echo(line)
-    typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
+    typer.echo(_to_note(count, tag))
 
 
 def _still_held(
@@ -124,6 +144,7 @@ def purge(
         int | None,
         typer.Option(
             min=0,
+            max=MOST_DAYS,
             help="Sessions that nobody went on with for so many days; 0 for all. By "
             "default caps.retention_days of policy.toml beside the ledger; 30 without.",
         ),
@@ -147,7 +168,7 @@ def purge(
         f"{many(len(erased), 'session')} erased, {left} still stored; free space of the "
         "file was overwritten. Backups hold what they held."
     )
-    typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
+    typer.echo(_to_note(count, tag))
 
 
 @app.command()
@@ -166,7 +187,13 @@ def rotate(path: _Path) -> None:
         ledger.verify()
         count, tag = ledger.head()
     typer.echo(f"{secret_path(path).name} holds a new secret; back it up anew.")
-    typer.echo(f"{count} entries; note the last tag elsewhere: {tag}")
+    typer.echo(_to_note(count, tag))
+
+
+def _to_note(count: int, tag: str) -> str:
+    if not count:
+        return "No entry yet: note the last tag elsewhere once there is one."
+    return f"{count} entries; note the last tag elsewhere: {tag}"
 
 
 def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
@@ -174,7 +201,7 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
     stored = {(e.session, e.round) for e in entries if isinstance(e, Stored)}
     settled = {(e.session, e.round): e for e in entries if isinstance(e, Settled)}
     released = {(e.session, e.round) for e in entries if isinstance(e, Released)}
-    table = Table(title=Text(shown(f"{len(charges)} charges in {title}")))
+    table = Table(title=Text(shown(f"{many(len(charges), 'charge')} in {title}")))
     for heading in ("UTC", "population", "plan", "session", "round", "loss", "what"):
         table.add_column(heading, overflow="fold")
     for i, entry in enumerate(charges):
@@ -298,6 +325,11 @@ def verify(
     ] = None,
 ) -> None:
     """Check every entry and message; exit with 1 if anything was changed."""
+    if noted == START.hex():
+        raise InputError(
+            "the tag of zeros is every empty ledger's and tells nothing: note the last "
+            "tag after a charge"
+        )
     try:
         with Ledger(path) as ledger:
             ledger.verify(noted=noted)
@@ -305,7 +337,7 @@ def verify(
     except LedgerError as err:
         typer.echo(f"Not intact: {err}.", err=True)
         raise typer.Exit(1) from None
-    typer.echo(f"Intact: {count} entries, last tag {tag}")
+    typer.echo(f"Intact: {count} entries" + (f", last tag {tag}" if count else ""))
 
 
 @app.command()

@@ -38,6 +38,14 @@ _MODELS: Final = {
 """What a privacy model means to whoever signs a policy."""
 _EXACT: Final = frozenset({"secure-aggregation", "exact"})
 """Models that can reveal a value without noise."""
+_PROTECTED: Final = {
+    "distributed": {"example", "subject", "client"},
+    "local": {"example"},
+    "label": {"label"},
+    "central": {"row"},
+    "exact": {"row"},
+}
+"""The units that the noise of a privacy model can protect."""
 _UNITS: Final = {
     "example": "one row",
     "subject": "one person at this site, up to the plan's number of rows",
@@ -115,9 +123,12 @@ def _allowed(policy: Policy) -> Iterator[str]:
         yield f"nothing: {reason}"
         return
     for name in policy.privacy:
-        yield f"{_MODELS.get(name, 'the privacy model')} ({name})"
-    if any(name != "secure-aggregation" for name in policy.privacy):
-        units = [f"{_UNITS[name]} ({name})" for name in policy.units]
+        if not _lacking(policy, name):
+            yield f"{_MODELS.get(name, 'the privacy model')} ({name})"
+    noisy = [name for name in policy.privacy if not _lacks_noise(policy, name)]
+    protected = {unit for name in noisy for unit in _PROTECTED[name]}
+    units = [f"{_UNITS[name]} ({name})" for name in policy.units if name in protected]
+    if units:
         yield f"noise that protects {_either(units)}"
     if ANY in policy.coordinators:
         yield "plans of any coordinator, also of none that is named"
@@ -134,18 +145,32 @@ def _allowed(policy: Policy) -> Iterator[str]:
 
 def _declines_all(policy: Policy) -> str:
     """Return why no plan at all is allowed, '' if some could be."""
-    noisy = [name for name in policy.privacy if name != "secure-aggregation"]
-    exact = _EXACT & set(policy.privacy) and policy.exact_sums
-    budget = min(policy.epsilon_per_plan, policy.epsilon_total)
     if not policy.privacy:
         return "it names no privacy model"
     if not policy.coordinators:
         return "it names no coordinator"
     if not policy.models:
         return "it names no model"
-    if not exact and not (noisy and policy.units and budget):
-        return "it has no budget"
+    lacking = [_lacking(policy, name) for name in policy.privacy]
+    if all(lacking):
+        return lacking[0]
     return "" if policy.sessions_per_plan else "it allows no session"
+
+
+def _lacking(policy: Policy, name: str) -> str:
+    """Return why no plan of a privacy model that is named is allowed, '' if some are."""
+    return "" if name in _EXACT and policy.exact_sums else _lacks_noise(policy, name)
+
+
+def _lacks_noise(policy: Policy, name: str) -> str:
+    """Return why no plan with noise of a privacy model is allowed, '' if some are."""
+    if name not in _PROTECTED:
+        return "caps.exact_sums is 0"
+    if not _PROTECTED[name] & set(policy.units):
+        return f"allow.units does not name {_either(sorted(_PROTECTED[name]))}"
+    if not min(policy.epsilon_per_plan, policy.epsilon_total):
+        return "it has no budget of epsilon"
+    return ""
 
 
 def _limits(policy: Policy) -> Iterator[str]:
@@ -175,7 +200,7 @@ def _limits(policy: Policy) -> Iterator[str]:
         )
     yield (
         "stored answers are erased when a session ends, and those of an interrupted one "
-        f"after {policy.retention_days} days"
+        f"after {policy.retention_days} days, by the next session or `discreet ledger purge`"
     )
     yield (
         f"after {policy.refusals_per_day} refusals on a day this site answers nothing new"
@@ -186,8 +211,10 @@ def _limits(policy: Policy) -> Iterator[str]:
 
 def _declined(policy: Policy) -> Iterator[str]:
     for name in MODELS:
-        if name not in policy.privacy:
-            yield f"{_MODELS.get(name, 'the privacy model')} ({name})"
+        lacking = name in policy.privacy and _lacking(policy, name)
+        if lacking or name not in policy.privacy:
+            why = f": {lacking}" if lacking else ""
+            yield f"{_MODELS.get(name, 'the privacy model')} ({name}){why}"
     if _EXACT & set(policy.privacy) and not policy.exact_sums:
         yield "any sum without noise: caps.exact_sums is 0"
     for name in UNIT_NAMES:

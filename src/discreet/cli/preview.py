@@ -21,6 +21,7 @@ from discreet.codec.parsing import shown
 from discreet.data.arrow_columns import Names
 from discreet.data.pushdown import written
 from discreet.errors import InputError
+from discreet.plan.revocation import RevokedKeys
 from discreet.privacy.ledger import Ledger
 from discreet.report.disclosures import spent_text
 from discreet.session import policy as policyfile
@@ -34,6 +35,7 @@ from discreet.session.preview import (
 )
 from discreet.session.preview import preview as make_preview
 from discreet.statistic.weighted import Weighted
+from discreet.transport.joining import limits_of
 from discreet.transport.keys import LEDGER, POLICY
 
 Confirmed: TypeAlias = Annotated[
@@ -62,8 +64,8 @@ def preview(
     confirms it; these two are shown on this screen and are not in the JSON file.
 
     Options:
-        keys: This site's folder: its policy and its ledger are used.
-        policy: The site's policy, policy.toml.
+        keys: This site's folder: its policy, its ledger and its revoked.toml are used.
+        policy: The site's policy, policy.toml; revoked.toml beside it is compared, too.
         ledger: The site's ledger, to see what is left.
         json: Write the preview to this JSON file too.
     """
@@ -76,13 +78,17 @@ def preview(
     if rules is not None and agreed.model.scoring is not None:
         rules.check(agreed)  # before a model file is run
     examples = rows.read(agreed)
+    folder = keys if keys is not None or policy is None else policy.parent
+    revoked = RevokedKeys() if folder is None else RevokedKeys.beside(folder)
     ledger_file = (
         nullcontext()
         if ledger is None or rules is None
-        else Ledger(ledger, limits=rules.limits())
+        else Ledger(ledger, limits=limits_of(rules, revoked))
     )
     with ledger_file as account:
-        outcome = make_preview(agreed, examples, policy=rules, ledger=account)
+        outcome = make_preview(
+            agreed, examples, policy=rules, ledger=account, revoked=revoked
+        )
     _show(outcome)
     if json is not None:
         text = json_text.dumps(outcome.to_dict(), indent=1)

@@ -167,7 +167,8 @@ def verify(
     text = read_text(report, "a report")
     trusted = None if plan is None else read_plan(plan)
     lists = map(RevokedKeys.read, revoked or ())
-    known = RevokedKeys(tuple(r for keys in lists for r in keys.revoked))
+    every = (r for keys in lists for r in keys.revoked)
+    known = RevokedKeys(tuple(sorted(every, key=lambda r: r.since)))  # the earliest day
     try:
         verification = verify_report(text, trusted=trusted, revoked=known)
     except ReleaseError as err:

@@ -337,7 +337,8 @@ class Ledger:
         before = (datetime.now(UTC) - timedelta(days=kept)).isoformat(
             timespec="seconds"
         )
-        old = [held for held in self.held() if held.last <= before]
+        # All of them for 0 days, whatever the clock said when they were stored.
+        old = [held for held in self.held() if held.last <= before or not kept]
         if old:
             self.purge(held.session for held in old)
         return old

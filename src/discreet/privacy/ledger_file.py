@@ -16,7 +16,9 @@ checkpoint empties the write-ahead log. Temporary storage is in memory. What a f
 system or a disk keeps of old blocks is outside of this.
 
 The file of the secret holds 32 bytes, and 32 more after each rotation, the newest last:
-the older ones check the entries and messages of their time.
+the older ones check the entries and messages of their time. One more byte stands at its
+end until the head is sealed under the newest. Without that byte, entries that end before
+the newest secret was used were cut off, by a backup or by a thief of an older secret.
 """
 
 from __future__ import annotations
@@ -57,6 +59,8 @@ from discreet.privacy.ledger_entries import (
 
 SCHEMA_VERSION: Final = 1
 _APPLICATION: Final = 0x64736372
+_UNFINISHED: Final = b"\0"
+"""At the end of the secret's file while a rotation is under way."""
 _PATIENCE: Final = 30.0
 """Seconds to wait for another process that holds the file."""
 _SCHEMA: Final = (
@@ -147,6 +151,7 @@ class LedgerFile:
         self.path: Final = path
         self._forget()
         self._appended = False
+        self._rotating = False
         self._secrets = self._find()
         self._sql = _connect(path)
         try:
@@ -199,6 +204,11 @@ class LedgerFile:
                 )
             read_private(file, size=0)
         content = read_private(secret)
+        self._rotating = len(content) % SECRET_SIZE == 1 and content.endswith(
+            _UNFINISHED
+        )
+        if self._rotating:
+            content = content.removesuffix(_UNFINISHED)
         if not content or len(content) % SECRET_SIZE:
             raise LedgerError(
                 f"the ledger's secret {secret.name} has {len(content)} bytes instead of "
@@ -288,8 +298,17 @@ class LedgerFile:
                 f"{file.name} is older than the ledger: an old copy was put back; "
                 "restore both from one backup"
             )
+        unused = len(self._secrets) - self._rotations - 1
+        if unused > self._rotating:
+            raise LedgerError(
+                f"{self.path.name} and {file.name} are older than the last rotation of "
+                "the secret: old copies were put back; restore all files from one backup"
+            )
         if sealed < count:
             write_private(file, seal(self.secret, count, self.tags[count]))
+        if self._rotating and not unused:
+            self._write_secrets()
+            self._rotating = False
 
     def _unsealed(self, raw: bytes) -> tuple[int, bytes]:
         """Read the head; a crash in a rotation leaves it under the secret before."""
@@ -339,10 +358,13 @@ class LedgerFile:
         """
         new = SiteSecret(entropy(SECRET_SIZE))
         self._secrets = [*self._secrets[: self._rotations + 1], new]
-        write_private(
-            secret_path(self.path), b"".join(each.secret for each in self._secrets)
-        )
+        self._rotating = True
+        self._write_secrets(_UNFINISHED)
         self.append(Rotated(at), secret=new)
+
+    def _write_secrets(self, end: bytes = b"") -> None:
+        secrets = b"".join(each.secret for each in self._secrets)
+        write_private(secret_path(self.path), secrets + end)
 
     def purge(self, session: bytes, *, at: str) -> None:
         """Delete the messages of a session, and note it; ``scrub`` follows the commit."""

@@ -164,7 +164,8 @@ def to_html(
         f"<h1>{escape(shown(title))}</h1>",
         (
             f"<p>Every disclosure in the ledger of this site, {escape(made)}. "
-            f"{many(len(rows), 'charge')} in {count} entries; last tag {escape(tag)}. "
+            f"{many(len(rows), 'charge')} in {count} entries"
+            f"{f'; last tag {escape(tag)}' if count else ''}. "
             "The page holds no data and no stored answer. What left this site by other "
             "software is not in it.</p>"
         ),

@@ -34,7 +34,7 @@ from discreet.codec.messages import (
 )
 from discreet.entropy import SYSTEM, Entropy
 from discreet.errors import InputError
-from discreet.secret_files import write_secret
+from discreet.secret_files import remove_unfinished, write_secret
 from discreet.session.coordinator import ReliableTransport
 from discreet.session.messages import Kind, Message, SessionTag, pack
 
@@ -103,6 +103,7 @@ class SavedSession:
     def discard(self) -> None:
         """Forget the session: it is over, or somebody said so."""
         self.path.unlink(missing_ok=True)
+        remove_unfinished(self.path)
 
     def _cipher(self) -> ChaCha20Poly1305:
         kdf = HKDF(hashes.SHA256(), 32, salt=None, info=b"discreet saved session")

@@ -52,7 +52,7 @@ MOST_BINS: Final = 4096
 many where nothing is known about the scores."""
 _FEWEST_BINS: Final = 3
 """Fewer are no histogram to plan with."""
-_MOST_DAYS: Final = 3650
+MOST_DAYS: Final = 3650
 _SHA256: Final = "sha256:"
 """How an entry of ``models`` begins that is the digest of a file."""
 FEWEST_SITES: Final = 3
@@ -216,9 +216,9 @@ class Policy:
             )
         if self.max_bins < 1:
             raise PolicyError("max_bins in the policy is at least 1")
-        if not 0 <= self.retention_days <= _MOST_DAYS:
+        if not 0 <= self.retention_days <= MOST_DAYS:
             raise PolicyError(
-                f"retention_days in the policy is between 0 and {_MOST_DAYS}"
+                f"retention_days in the policy is between 0 and {MOST_DAYS}"
             )
         if self.sites < 1 or min(self.examples, self.colluders, self.smallest_cell) < 0:
             raise PolicyError("floors: at least 1 site, and no negative number")

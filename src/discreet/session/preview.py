@@ -37,6 +37,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.plan.bins import spread_over
 from discreet.plan.cohort import PublicFacts
 from discreet.plan.plan import Plan
+from discreet.plan.revocation import RevokedKeys
 from discreet.privacy.claim import Claim
 from discreet.privacy.composition import Spent, compose
 from discreet.privacy.ledger import Ledger
@@ -150,11 +151,12 @@ def preview(
     *,
     policy: Policy | None = None,
     ledger: Ledger | None = None,
+    revoked: RevokedKeys | None = None,
 ) -> Preview:
     """Return what this site would send under a plan. Takes no entropy: draws none.
 
     Rows that are not valid raise ``InputError``. The ledger is opened with the policy's
-    limits.
+    limits; ``revoked`` are the keys that count no longer here.
     """
     sites = len(plan.roster.sites) if plan.roster else plan.cohort.min_survivors
     rounds = [
@@ -171,7 +173,7 @@ def preview(
         _query(plan, examples),
         tuple(rounds),
         plan.claim("deployed", sites=sites),
-        _refusal(plan, examples, policy, ledger),
+        _refusal(plan, examples, policy, ledger, revoked or RevokedKeys()),
         *_compared(policy, ledger),
         ledger.spent(policy.population) if policy and ledger else None,
     )
@@ -241,9 +243,14 @@ def _compared(policy: Policy | None, ledger: Ledger | None) -> tuple[str, str]:
 
 
 def _refusal(
-    plan: Plan, examples: Examples, policy: Policy | None, ledger: Ledger | None
+    plan: Plan,
+    examples: Examples,
+    policy: Policy | None,
+    ledger: Ledger | None,
+    revoked: RevokedKeys,
 ) -> str | None:
     try:
+        revoked.check(plan)
         if policy is not None and ledger is not None:
             admit(plan, policy, ledger)
         elif policy is not None:

@@ -258,6 +258,7 @@ class Site:
         name = hashlib.sha256(progress.conversation).digest()
         self.memory.check(name)
         current = self._current(progress, message)
+        self.revoked.check(current.plan)  # a key may be revoked meanwhile
         answered = self._protocol(current.plan).step(current)
         # Marked before the answer leaves, not before it is made: a process that is
         # killed while it counts has sent nothing and makes the answer anew.

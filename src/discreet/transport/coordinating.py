@@ -87,12 +87,14 @@ def saved_session(
 def purge_sessions(keys: CoordinatorKeys, days: int) -> list[Path]:
     """Delete saved sessions that nobody went on with for so many days; return which.
 
-    Sites that keep their answers no longer could not go on with them either.
+    Also what a killed process left of one before it got its name. Sites that keep their
+    answers no longer could not go on with them either.
     """
-    oldest = time.time() - days * 86_400
+    oldest, saved = time.time() - days * 86_400, _SAVED.format("*")
     old = [
         path
-        for path in sorted(keys.folder.glob(_SAVED.format("*")))
+        for name in (saved, f".{saved}.????????")
+        for path in sorted(keys.folder.glob(name))
         if path.stat().st_mtime <= oldest
     ]
     for path in old:

@@ -55,7 +55,6 @@ from discreet.transport.keys import (
     PublicFile,
     SiteKeys,
     certificate_in,
-    check_counts,
     check_dates,
     hosts_of,
     public_file_in,
@@ -245,7 +244,6 @@ class SiteDoctor:
 
     def _check_authority(self) -> str:
         trusted, roster = self._keys.coordinator(), self._plan.roster
-        check_counts(trusted, self._keys.revoked())
         if roster is not None and roster.coordinator not in {None, trusted.identity}:
             raise InputError(
                 "the plan's roster names another coordinator than the one that this "

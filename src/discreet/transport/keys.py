@@ -267,14 +267,20 @@ class SiteKeys:
         return RevokedKeys.beside(self.folder)
 
     def coordinator(self) -> PublicFile:
-        """Return the public file of the coordinator that this site trusts."""
+        """Return the public file of the coordinator that this site trusts.
+
+        Raises:
+            InputError: there is none, or its key was revoked.
+        """
         path = self.folder / f"{COORDINATOR}{SUFFIX}"
         if not path.exists():
             raise InputError(
                 f"{self.folder} has no {path.name}: `discreet join` or `discreet keys "
                 "trust` puts the coordinator's public file there"
             )
-        return PublicFile.read(path)
+        public = PublicFile.read(path)
+        check_counts(public, self.revoked())
+        return public
 
 
 def read_identity(path: Path) -> Ed25519PrivateKey:

@@ -7,6 +7,7 @@ the new key, then the public file; the same command once more makes another new 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
+def _day(since: str | None, known: Revocation | None) -> str:
+    """Return the day that was given, else the one that was noted, else today."""
+    if since is not None and since > today():
+        raise InputError(
+            f"a key is revoked from today ({today()}, UTC) on or from an earlier day: "
+            "plans with it are refused at once"
+        )
+    return since or (known.since if known is not None else today())
+
+
 def revoke_own(folder: Path, *, since: str | None = None) -> tuple[Path, Revocation]:
     """Revoke the identity in a folder; return the file for the others.
 
@@ -49,8 +60,9 @@ def revoke_own(folder: Path, *, since: str | None = None) -> tuple[Path, Revocat
     the next one.
     """
     own, key = public_file_in(folder), read_identity(folder / IDENTITY)
+    known = RevokedKeys.beside(folder).of(own.identity)
     revocation = Revocation(
-        name=own.name, key=own.identity, since=since or today()
+        name=own.name, key=own.identity, since=_day(since, known)
     ).signed(key.sign)
     return _note(folder, revocation), revocation
 
@@ -72,14 +84,19 @@ def learn(
         following: the text of that member's next key.
         since: the day from which it counts no longer; today by default.
 
+    Of two days that were told for a key the earlier one is noted: whoever stole it could
+    sign a later one.
+
     Raises:
         InputError: not signed, or another next key was noted already.
     """
+    known = RevokedKeys.beside(folder)
     if given.startswith("ed25519:"):
+        key = key_from_text(given)
         lost = Revocation(
             name=name or "a member",
-            key=key_from_text(given),
-            since=since or today(),
+            key=key,
+            since=_day(since, known.of(key)),
             successor=None if following is None else key_from_text(following),
         )
         learnt = RevokedKeys((lost,))
@@ -87,12 +104,23 @@ def learn(
         learnt = RevokedKeys.sent(Path(given))
     if not (folder / IDENTITY).exists():
         raise InputError(f"{folder} has no {IDENTITY}: it is no member's folder")
-    known = RevokedKeys.beside(folder)
+    noted = []
     for revocation in learnt.revoked:
-        _check_same_successor(known.of(revocation.key), revocation)
-        known = known.adding(revocation)
+        before = known.of(revocation.key)
+        _check_same_successor(before, revocation)
+        noted.append(_from(before, revocation))
+        known = known.adding(noted[-1])
     _remember(folder, known)
-    return learnt.revoked
+    return tuple(noted)
+
+
+def _from(before: Revocation | None, revocation: Revocation) -> Revocation:
+    """Return a revocation with an earlier day that was noted; then nobody signed it."""
+    if before is None or before.since >= revocation.since:
+        return revocation
+    return replace(
+        revocation, since=before.since, signature=b"", successor_signature=b""
+    )
 
 
 def _check_same_successor(known: Revocation | None, revocation: Revocation) -> None:
@@ -108,11 +136,11 @@ def _check_same_successor(known: Revocation | None, revocation: Revocation) -> N
 def rotate_identity(folder: Path, *, since: str | None = None) -> PublicFile:
     """Revoke the identity in a folder and make the next one; return its public file."""
     own, old = public_file_in(folder), read_identity(folder / IDENTITY)
-    new = Ed25519PrivateKey.generate()
+    new, key = Ed25519PrivateKey.generate(), old.public_key().public_bytes_raw()
     revocation = Revocation(
         name=own.name,
-        key=old.public_key().public_bytes_raw(),
-        since=since or today(),
+        key=key,
+        since=_day(since, RevokedKeys.beside(folder).of(key)),
         successor=new.public_key().public_bytes_raw(),
     ).signed(old.sign, new.sign)
     _note(folder, revocation)

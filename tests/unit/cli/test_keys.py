@@ -23,6 +23,7 @@ from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, recommend
 from discreet.privacy.ledger import Ledger
 from discreet.session import policy as policyfile
+from discreet.session.journal import SavedSession
 from discreet.transport import keys
 from discreet.transport.addresses import LOOPBACK, free_port
 from discreet.transport.keys import (
@@ -321,3 +322,19 @@ def test_saved_sessions_of_a_coordinator_are_deleted_when_they_are_old(
     said = done("coordinate", "purge", "--keys", folder, "--days", days)
     assert f"{2 - left} saved sessions were deleted." in said
     assert len(list(folder.glob("session-*.sealed"))) == left
+
+
+def test_parts_of_a_saved_session_that_a_kill_left_are_deleted_too(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "coordinator"
+    keys.new_coordinator(folder, ["localhost"])
+    saved = SavedSession(folder / "session-00.sealed", b"secret", b"plan")
+    left = folder / ".session-00.sealed.x1y2z3w4"
+    left.write_bytes(b"sealed")
+    done("coordinate", "purge", "--keys", folder, "--days", 0)
+    assert not left.exists()
+    left.write_bytes(b"sealed")
+    saved.save(b"content")
+    saved.discard()
+    assert not list(folder.glob("*session-00*"))

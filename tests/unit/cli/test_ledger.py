@@ -58,7 +58,33 @@ def test_verify_says_intact_and_knows_a_noted_tag(path):
     assert intact.exit_code == 0
     tag = intact.output.split()[-1]
     assert run("verify", path, "--noted", tag).exit_code == 0
-    assert run("verify", path, "--noted", "00" * 32).exit_code == 1
+    assert run("verify", path, "--noted", "11" * 32).exit_code == 1
+
+
+def test_a_population_without_charges_is_not_said_to_have_spent_nothing(path):
+    said = run("show", path, "--population", "icu 2").exception
+    assert "no charge of population 'icu 2'" in str(said)
+    assert "'er', 'icu', 'ward'" in str(said)
+
+
+@pytest.mark.parametrize("command", ["show", "export"])
+@pytest.mark.parametrize("delta", ["7", "1", "-0.1", "nan"])
+def test_a_delta_that_is_none_is_refused(path, command, delta):
+    assert "[0, 1)" in str(run(command, path, f"--delta={delta}").exception)
+
+
+def test_an_empty_ledger_has_no_tag_to_note(tmp_path):
+    path = tmp_path / "new.db"
+    Ledger.new(path).close()
+    for command in ("show", "verify", "purge"):
+        said = run(command, path)
+        assert said.exit_code == 0
+        assert "0000" not in said.output
+    assert "No entry yet" in run("show", path).output
+    run("export", path, "-o", tmp_path / "record.html")
+    assert "0000" not in (tmp_path / "record.html").read_text()
+    zeros = run("verify", path, "--noted", "00" * 32)
+    assert "every empty ledger's" in str(zeros.exception)
 
 
 def test_verify_exits_with_1_and_names_the_entry_that_was_changed(path):

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from discreet.cli.main import app
 from discreet.cli.policy import explained
 from discreet.models.distributed import DistributedDP
+from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
 from discreet.models.secure_aggregation import SecureAggregation
 from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster, key_text
@@ -46,8 +47,20 @@ def write(folder: Path, policy: Policy, plan: Plan) -> tuple[Path, Path]:
     return paths
 
 
-@pytest.mark.parametrize("privacy", [DistributedDP(1), LocalDP(1), SecureAggregation()])
-@pytest.mark.parametrize("policy", [STARTER, OPEN, replace(OPEN, exact_sums=0)])
+@pytest.mark.parametrize(
+    "privacy", [DistributedDP(1), LocalDP(1), SecureAggregation(), LabelDP(1)]
+)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        STARTER,
+        OPEN,
+        replace(OPEN, exact_sums=0),
+        replace(OPEN, epsilon_total=Fraction(0)),
+        replace(OPEN, units=("subject", "label")),
+        replace(OPEN, units=("example", "subject", "client")),
+    ],
+)
 def test_a_model_stands_among_the_allowed_exactly_when_its_plans_are(
     policy: Policy, privacy: PrivacyModel
 ) -> None:
@@ -56,10 +69,13 @@ def test_a_model_stands_among_the_allowed_exactly_when_its_plans_are(
     allowed = any(named in line for line in said["It allows"])
     declined = any(named in line for line in said["It does not allow"])
     assert allowed != declined
-    no_exact = any("any sum without noise" in s for s in said["It does not allow"])
-    if privacy.protects is None and no_exact:
-        allowed = False
-    assert allowed == (not list(policy.reasons(plan_of(privacy))))
+    plans = [privacy]
+    if isinstance(privacy, DistributedDP):
+        plans.append(DistributedDP(1, unit="subject", max_examples=1))
+    with_ledger = min(policy.epsilon_total, 1) or privacy.protects is None
+    assert allowed == any(
+        with_ledger and not list(policy.reasons(plan_of(each))) for each in plans
+    )
 
 
 def test_every_key_of_a_policy_changes_a_sentence() -> None:
@@ -97,6 +113,9 @@ def test_every_key_of_a_policy_changes_a_sentence() -> None:
         ({"models": ()}, "no model"),
         ({"privacy": ()}, "no privacy model"),
         ({"epsilon_total": Fraction(0)}, "no budget"),
+        ({"units": ()}, "does not name"),
+        ({"privacy": ("label",)}, "does not name label"),
+        ({"privacy": ("secure-aggregation",)}, "caps.exact_sums is 0"),
         ({"sessions_per_plan": 0}, "no session"),
     ],
 )

@@ -186,6 +186,16 @@ def test_old_sessions_are_erased_and_younger_ones_are_not(
         assert len(ledger.held()) == left
 
 
+def test_zero_days_erase_what_a_fast_clock_stored(path, monkeypatch):
+    with Ledger.new(path) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_module, "_now", lambda: "2999-01-01T00:00:00+00:00")
+            answer_once(ledger, use(), lambda: b"answer")
+        assert ledger.purge_old(1) == []
+        assert len(ledger.purge_old(0)) == 1
+        assert ledger.held() == ()
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -315,9 +325,28 @@ def test_a_thief_of_the_old_secret_cannot_cut_off_the_rotation(path):
         pass
 
 
-@pytest.mark.parametrize("instant", ["append", "write_private"])
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_ledger_that_ends_before_its_rotation_is_refused(path, forged):
+    """Old copies of the entries and the head, or others made with the stolen secret."""
+    with Ledger.new(path) as ledger:
+        answer_once(ledger, use(), lambda: b"answer")
+        stolen = SiteSecret(secret_path(path).read_bytes())
+    files = [path, head_path(path)]
+    before = [file.read_bytes() for file in files]
+    with Ledger(path) as ledger:
+        ledger.rotate_secret()
+        answer_once(ledger, use(b"t"), lambda: b"answer")
+    for file, content in zip(files, before, strict=True):
+        file.write_bytes(content)
+    if forged:
+        retagged(path, stolen, cheaper)
+    with pytest.raises(LedgerError, match="older than the last rotation"), Ledger(path):
+        pass
+
+
+@pytest.mark.parametrize("instant", ["append", "write_private", "_write_secrets"])
 def test_a_crash_in_a_rotation_loses_nothing(path, instant, monkeypatch):
-    """Killed before the entry is there, or before the head is sealed anew."""
+    """Killed before the entry is there, before the head is sealed anew, or after."""
     with Ledger.new(path) as ledger:
         answer_once(ledger, use(), lambda: b"answer")
         with monkeypatch.context() as patch:
@@ -329,11 +358,14 @@ def test_a_crash_in_a_rotation_loses_nothing(path, instant, monkeypatch):
 
             if instant == "append":
                 patch.setattr(LedgerFile, "append", killed)
-            else:  # the secret is written, the entry committed, the head is not
+            else:  # the secret is written, the entry committed, and the head or not
 
                 def append(*arguments, **more):
                     write(*arguments, **more)
-                    patch.setattr(f"{module}.write_private", killed)
+                    if instant == "write_private":
+                        patch.setattr(f"{module}.write_private", killed)
+                    else:
+                        patch.setattr(LedgerFile, instant, killed)
 
                 patch.setattr(LedgerFile, "append", append)
             with pytest.raises(RuntimeError, match="killed"):

@@ -28,6 +28,7 @@ from discreet.secret_files import write_secret
 from discreet.session.coordinator import AbortedError
 from discreet.session.site import Site
 from discreet.transport.coordinating import coordinate
+from discreet.transport.https.client import HttpsSite
 from discreet.transport.keys import (
     CoordinatorKeys,
     PublicFile,
@@ -167,6 +168,16 @@ def test_a_lost_key_stays_the_same_site_once_its_next_key_was_noted(
     assert SiteKeys(folder / "south").revoked().same_site() == {found: lost}
 
 
+def test_a_lost_key_whose_text_is_missing_does_not_revoke_ones_own(
+    folder: Path,
+) -> None:
+    """A shell leaves an empty variable out: the others' words would be about oneself."""
+    for words in (["--site", "north"], ["--next", key_text(b"k" * 32)]):
+        assert "somebody else's" in refused("keys", "revoke", folder / "south", *words)
+    assert refused("keys", "revoke", folder / "south", "", "--site", "north")
+    assert SiteKeys(folder / "south").revoked().revoked == ()
+
+
 def test_another_next_key_is_refused_once_one_was_noted(folder: Path) -> None:
     """A thief has the revoked key and names a key of its own as the next one."""
     shutil.copytree(folder / "north", folder / "thief")
@@ -182,6 +193,41 @@ def test_another_next_key_is_refused_once_one_was_noted(folder: Path) -> None:
     unlinked = refused("keys", "revoke", folder / "south", key_text(old.key))
     assert "another next key of north" in unlinked
     assert SiteKeys(folder / "south").revoked() == known
+
+
+def test_a_rotation_keeps_the_day_of_the_revocation_before_it(folder: Path) -> None:
+    """Else what a thief signed between the two days would look older than the theft."""
+    old, day = public_file_in(folder / "north").identity, "2026-02-03"
+    sent = folder / "north/north.revoked.toml"
+    done("keys", "revoke", folder / "north", "--since", day)
+    done("keys", "revoke", folder / "south", sent)
+    done("keys", "rotate", folder / "north")
+    assert day in done("keys", "revoke", folder / "south", sent)
+    for member in ("north", "south"):
+        known = SiteKeys(folder / member).revoked().of(old)
+        assert known is not None
+        assert (known.since, known.proven) == (day, True)
+        assert known.successor == public_file_in(folder / "north").identity
+
+
+def test_a_thief_does_not_move_the_day_of_a_revocation(folder: Path) -> None:
+    shutil.copytree(folder / "north", folder / "thief")
+    day, later = "2026-02-03", "2026-03-04"
+    for owner, since in (("north", day), ("thief", later)):
+        done("keys", "revoke", folder / owner, "--since", since)
+        sent = folder / owner / "north.revoked.toml"
+        assert day in done("keys", "revoke", folder / "south", sent)
+    text = key_text(public_file_in(folder / "north").identity)
+    assert day in done("keys", "revoke", folder / "south", text)  # and not today
+    (known,) = SiteKeys(folder / "south").revoked().revoked
+    assert known.since == day
+
+
+@pytest.mark.parametrize("command", ["revoke", "rotate"])
+def test_a_key_is_not_revoked_from_a_later_day(folder: Path, command: str) -> None:
+    words = ("keys", command, folder / "north", "--since", "2999-01-01")
+    assert "from today" in refused(*words)
+    assert SiteKeys(folder / "north").revoked().revoked == ()
 
 
 class KilledError(Exception):
@@ -289,6 +335,42 @@ def test_a_site_trusts_no_coordinator_whose_key_was_revoked(folder: Path) -> Non
     )
 
 
+@pytest.mark.parametrize("given", ["--keys", "--policy"])
+def test_a_preview_says_that_a_plan_with_a_revoked_key_is_declined(
+    folder: Path, given: str
+) -> None:
+    rows = folder / "rows.csv"
+    cells = [f"{int(i % 3 == 0)},{i % 97 / 97}\n" for i in range(400)]
+    rows.write_text("y_true,y_score\n" + "".join(cells))
+    north = folder / "north"
+    own = {"--keys": north, "--policy": north / "policy.toml"}[given]
+    words = ("preview", folder / "plan.toml", rows, given, own, "--confirmed")
+    assert "This site would take part" in done(*words)
+    done("keys", "rotate", folder / "south")
+    done("keys", "revoke", north, folder / "south/south.revoked.toml")
+    said = run(*words)
+    assert said.exit_code == 1
+    assert f"would decline: the plan's roster holds a key of south {TODAY}" in (
+        said.output
+    )
+
+
+def test_a_site_does_not_call_a_coordinator_whose_key_was_revoked(folder: Path) -> None:
+    """Whatever the plan: one without a roster names no key that could be refused."""
+    done("keys", "rotate", folder / "coordinator")
+    sent = folder / "coordinator/coordinator.revoked.toml"
+    done("keys", "revoke", folder / "north", sent)
+    words = ("--keys", folder / "north", "-o", folder / "fetched.toml")
+    assert TODAY in refused("site", "fetch", *words)
+    with pytest.raises(Exception, match=TODAY):
+        HttpsSite().fetch_plan(SiteKeys(folder / "north"), "127.0.0.1:1")
+    done(
+        *("keys", "trust", folder / "north"),
+        folder / "coordinator/coordinator.public.toml",
+    )
+    SiteKeys(folder / "north").coordinator()
+
+
 def test_an_interrupted_session_keeps_its_key_unless_it_is_given_up(
     folder: Path,
 ) -> None:
@@ -304,25 +386,30 @@ def test_a_site_has_no_authority_to_rotate(folder: Path) -> None:
     assert "no authority" in refused(*words)
 
 
-def test_a_site_in_a_session_declines_an_invitation_of_a_revoked_coordinator(
-    tmp_path: Path,
+@pytest.mark.parametrize("answered", [0, 1, 2])
+def test_a_site_in_a_session_declines_once_the_coordinator_is_revoked(
+    tmp_path: Path, answered: int
 ) -> None:
+    """Its invitation, and each step of a session that it had joined before."""
     plan = plan_for(DistributedDP("2"), survivors=3, signed_by=3)
     coordinator = plan.roster.coordinator if plan.roster else b""
     stolen = Revocation(name="hub", key=coordinator or b"", since="2026-02-03")
 
     class Warned(Federation):
         def site(self, place: int) -> Site:
-            revoked = RevokedKeys((stolen,) if place == 2 else ())
+            warned = place == 2 and next(messages) >= answered
+            revoked = RevokedKeys((stolen,) if warned else ())
             return replace(super().site(place), revoked=revoked)
 
+    messages = itertools.count()
     federation = Warned(tmp_path)
     with pytest.raises(AbortedError, match="1 declined"):
         federation.session(plan).run()
     ((place, reason),) = federation.reasons
     assert place == 2
     assert "a key of hub that was revoked on 2026-02-03" in reason
-    assert [federation.spent(k) for k in (1, 2, 3)] == [0, 0, 0]
+    assert federation.spent(2) == 0
+    assert answered == 2 or federation.spent(1) == federation.spent(3) == 0
 
 
 def test_verify_says_that_a_report_is_signed_by_a_revoked_key(folder: Path) -> None:
@@ -344,6 +431,11 @@ def test_verify_says_that_a_report_is_signed_by_a_revoked_key(folder: Path) -> N
     )
     other = run(*words, "--revoked", folder / "coordinator/revoked.toml")
     assert other.output == said.output
+    shutil.copytree(folder / "coordinator", folder / "thief")
+    (folder / "thief/revoked.toml").unlink()
+    done("keys", "revoke", folder / "thief", "--since", "2026-03-04")
+    later = ("--revoked", folder / "thief/coordinator.revoked.toml")
+    assert run(*words, *later, "--revoked", sent).output == said.output
     without_plan = run("verify", report, "--revoked", sent)
     assert without_plan.exit_code == 3
     assert "It is signed by a key of coordinator that was revoked" in (

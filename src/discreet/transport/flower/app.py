@@ -159,7 +159,8 @@ class Node:
         model = context.state.array_records.get(_MODEL)
         key = _path(context, IDENTITY)
         identity = None if key is None else read_identity(key)
-        revoked = RevokedKeys() if key is None else RevokedKeys.beside(key.parent)
+        own = key or _path(context, POLICY)
+        revoked = RevokedKeys() if own is None else RevokedKeys.beside(own.parent)
         path = None if self.rehearsal else _path(context, POLICY)
         if path is not None:
             policy = policyfile.load(path)

@@ -30,6 +30,7 @@ from discreet.plan.cohort import Cohort, Member, PublicFacts, Roster
 from discreet.plan.file import dumps
 from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.plan.revocation import Revocation, RevokedKeys
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
 from discreet.report.evaluation import Evaluation
@@ -240,6 +241,20 @@ def test_a_node_without_policy_or_ledger_declines_and_says_what_to_do(
     with pytest.raises(AbortedError, match="2 declined"):
         run(grid)
     assert "discreet ledger new" in capsys.readouterr().err
+
+
+def test_a_node_without_an_identity_compares_the_revoked_keys_beside_its_policy(
+    grid: LoopGrid, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = plan_for(LabelDP("1", mechanism="response"))
+    plan = replace(labels, roster=plan_for(SecureAggregation()).roster)
+    key = identity(13).public_key().public_bytes_raw()
+    stolen = RevokedKeys((Revocation(name="node 13", key=key, since="2026-02-03"),))
+    for place in PLACES:
+        del grid.nodes[place].context.node_config["discreet-identity"]
+    (tmp_path / "11" / "revoked.toml").write_text(stolen.dumps())
+    assert contributors(run(grid, plan)) == 2
+    assert "a key of node 13 that was revoked" in capsys.readouterr().err
 
 
 def test_a_model_that_the_plan_does_not_name_is_not_scored(
