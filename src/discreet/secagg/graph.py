@@ -95,6 +95,25 @@ def parameters(
     return Parameters(sites - 1, survivors - 1)
 
 
+def fewest_against(sites: int, *, corrupt: int, survivors: int) -> int:
+    """Return how many sites together with a malicious coordinator can unmask another.
+
+    In a complete graph x conspirators suffice once 2t <= k + x. A sparse graph is
+    chosen for ``corrupt`` of them.
+
+    >>> fewest_against(12, corrupt=0, survivors=12)
+    11
+    >>> fewest_against(12, corrupt=0, survivors=9)
+    5
+    """
+    chosen = parameters(
+        sites, corrupt=corrupt, survivors=survivors, coordinator="malicious"
+    )
+    if chosen.degree < sites - 1:
+        return corrupt + 1
+    return 2 * chosen.threshold - chosen.degree
+
+
 def sparse(
     sites: int, *, corrupt: int, survivors: int, coordinator: Adversary
 ) -> Parameters | None:

@@ -316,7 +316,7 @@ def test_label_privacy_has_to_be_named_as_a_unit():
 
 def test_a_pattern_does_not_match_part_of_a_name_or_another_case():
     for name in ("Sepsis-xgb", "my-sepsis-xgb", "sepsis", ""):
-        with pytest.raises(PolicyError, match="(measures the|names no) model"):
+        with pytest.raises(PolicyError, match=r"(measures the|names no) model"):
             POLICY.check(replace(PLAN, model=ModelRef(name)))
 
 

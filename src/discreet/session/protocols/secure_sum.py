@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.arrays import IntVector
 from discreet.entropy import Entropy
-from discreet.errors import DiscreetError, PlanError
+from discreet.errors import DiscreetError, InputError, PlanError
 from discreet.plan.cohort import key_text
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import ResolvedRound
@@ -47,6 +47,7 @@ from discreet.secagg.errors import (
     SavedStateError,
     UnsignedError,
 )
+from discreet.secagg.graph import fewest_against
 from discreet.secagg.site import withdrawn_by
 from discreet.secagg.site_state import (
     AwaitingDelivery,
@@ -154,6 +155,26 @@ class SecureSum(Protocol):
             groups=plan.cohort.random_groups,
             everyone_signs=_is_exact(plan) and roster is not None,
         )
+
+    def assumptions(self, plan: Plan, sites: int) -> tuple[str, ...]:
+        """How few conspirators suffice to take another site's masks off an exact sum.
+
+        Noisy counts stay noisy without masks: their privacy model says what it needs.
+        """
+        if not _is_exact(plan):
+            return ()
+        listed = sites if plan.roster is None else len(plan.roster.sites)
+        colluders = plan.privacy.masked_from(plan.cohort)
+        try:
+            few = fewest_against(
+                -(-listed // plan.cohort.random_groups),
+                corrupt=colluders,
+                survivors=plan.cohort.min_survivors,
+            )
+        except InputError:  # a simulation of what separate sites would refuse
+            return ()
+        held = "no site conspires" if few == 1 else f"fewer than {few} sites conspire"
+        return (f"{held} with the coordinator: {few} could work out another's counts",)
 
     # -- the coordinator's half --------------------------------------------
 
