@@ -50,6 +50,7 @@ ID_SIZE: Final = 16
 REPORT_SIZE: Final = 1 + 8 + ID_SIZE + 1
 """Bytes of a report: version, plan, id, symbol."""
 _PLAN: Final = re.compile(r"[0-9a-f]{64}")
+_ID: Final = re.compile(r"[0-9a-f]{32}")
 _DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,29}")
 _KEYS: Final = frozenset(
     {
@@ -229,7 +230,13 @@ class Parameters:
         number: object = score
         if not isinstance(number, Real) or number != number:  # noqa: PLR0124 - NaN alone
             raise InputError("a score is a number")
-        return bisect_right(self.edges, score) + self.bins * int(label)
+        try:
+            double = float(
+                number
+            )  # NumPy compares a float32 with an edge rounded to it
+        except OverflowError:
+            raise InputError("a score is a number that a double holds") from None
+        return bisect_right(self.edges, double) + self.bins * int(label)
 
     def symbol(self, cell: int, drawn: int) -> int:
         """Return the symbol of a cell and an integer below W.
@@ -417,14 +424,25 @@ class Budget:
 
 
 def _is_memory(table: object) -> bool:
-    if not isinstance(table, Mapping) or table.get("version") != VERSION:
+    if not isinstance(table, Mapping) or _other(table.get("version")):
         return False
     answers, period = table.get("answers"), table.get("period")
     return (
         type(period) is int
         and isinstance(answers, dict)
-        and all(
-            isinstance(a, list) and len(a) == 3 and type(a[0]) is int
-            for a in answers.values()
-        )
+        and all(map(_is_answer, answers.values()))
+    )
+
+
+def _is_answer(value: object) -> bool:
+    """Tell whether this is a period, an id and a symbol."""
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    period, identity, symbol = value
+    return (
+        type(period) is int
+        and isinstance(identity, str)
+        and _ID.fullmatch(identity) is not None
+        and type(symbol) is int
+        and 0 <= symbol < 2 * MOST_BINS
     )

@@ -269,6 +269,18 @@ def test_what_is_no_score_or_no_label_is_refused_and_not_quoted(score, label):
     assert javascript(question | {"parameters": SETS["one"].write()}) == [[True]]
 
 
+def test_a_score_of_32_bits_is_compared_as_a_double():
+    """NumPy rounds an edge to 32 bits before it compares it with such a score."""
+    edges = (0.100000002, 0.5, 0.9)
+    likely = phone.exp_below(Fraction(1), DENOMINATOR)
+    parameters = Parameters("0" * 64, Fraction(1), edges, likely, DENOMINATOR, 1)
+    score = np.float32(0.1)
+    assert float(score) < edges[0]
+    assert parameters.cell(score, 0) == 0
+    with pytest.raises(InputError, match="double"):
+        parameters.cell(10**400, 0)
+
+
 @pytest.mark.parametrize("raw", [b"", b"\1" * 25, b"\2" * 26, b"\1" * 27])
 def test_other_bytes_are_no_report(raw):
     with pytest.raises(InputError, match="26 bytes"):
@@ -341,15 +353,36 @@ def test_an_answer_is_stored_before_it_is_sent_and_a_damaged_memory_sends_nothin
 
     with pytest.raises(OSError):  # noqa: PT011 - no report came out
         Budget(MONTHLY, Full()).report(0.4, 1, about="a")
-    damaged = ("{", "[]", '{"version": 1}', '{"version": 1, "period": 0, "answers": 3}')
-    for text in damaged:
+    damaged = ["{", "[]", '{"version": 1}', '{"version": 1, "period": 0, "answers": 3}']
+    answers = [
+        "null",
+        '["0", "%s", 3]',
+        '[0, "%s", 256]',
+        '[0, "%s", "3"]',
+        "[0, 5, 3]",
+    ]
+    answers = [one.replace("%s", "a" * 32) for one in answers]
+    name = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"  # of "a"
+    head = '{"version": 1, "period": 0, "answers": '
+    for text in [*damaged, *(f'{head}{{"{name}": {one}}}}}' for one in answers)]:
         storage = {f"discreet-reports-{MONTHLY.plan[:16]}": text}
         with pytest.raises(BudgetError, match="remembered"):
             Budget(MONTHLY, storage).report(0.4, 1, about="a")
+    damaged += [f'{head}[["b", {one}]]}}' for one in answers]
     asked = [{"at": 0, "about": "a"}]
     asked += [{"at": 0, "about": "b", "damage": text} for text in damaged]
     question = {"way": "budget", "parameters": MONTHLY.write(), "asked": asked}
     assert javascript(question)[0][1:] == ["refused"] * len(damaged)
+
+
+def test_a_clock_without_a_time_opens_no_period():
+    """A NaN equals no period, so that nothing would count as spent."""
+    asked = [{"at": 0, "about": f"message {k}"} for k in range(3)]
+    asked.append({"at": None, "about": "one more"})  # NaN
+    question = {"way": "budget", "parameters": MONTHLY.write(), "asked": asked}
+    assert javascript(question)[0][3] == "refused"
+    with pytest.raises(ValueError, match="NaN"):
+        Budget(MONTHLY, {}, clock=lambda: float("nan")).report(0.4, 1, about="a")
 
 
 def test_parameters_are_read_as_they_are_written():
