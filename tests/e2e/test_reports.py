@@ -6,6 +6,7 @@ import http.server
 import json
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -18,10 +19,10 @@ import pytest
 from typer.testing import CliRunner
 
 from browser.devtools import Browser, chromium
-from discreet import phone
+from discreet import InputError, phone
 from discreet.cli.main import app
 from discreet.transport.collecting import collect
-from discreet.transport.https.collector import RateLimit
+from discreet.transport.https.collector import RateLimit, ReportStore
 
 pytestmark = pytest.mark.long
 
@@ -125,7 +126,18 @@ def test_too_few_reports_are_not_evaluated(plan, parameters, tmp_path):
     lines = [f"{r.id},{r.symbol}" for r in reports]
     (tmp_path / "few.csv").write_text("id,symbol\n" + "\n".join(lines))
     result = CliRunner().invoke(app, ["collect", str(plan), str(tmp_path / "few.csv")])
-    assert "asks for at least 500" in str(result.exception)
+    assert "100 reports in 100 rows. " in str(result.exception)
+    assert "asks for at least 500 reports: wait for more" in str(result.exception)
+
+
+def test_reports_of_another_plan_are_told_from_too_few(plan, parameters, tmp_path):
+    lines = [f"{parameters.plan},{k:032x},3" for k in range(900)]  # 64 digits
+    (tmp_path / "other.csv").write_text("plan,id,symbol\n" + "\n".join(lines))
+    result = CliRunner().invoke(
+        app, ["collect", str(plan), str(tmp_path / "other.csv")]
+    )
+    assert "left out: 900 of other plans" in str(result.exception)
+    assert parameters.plan[:16] in str(result.exception)
 
 
 def test_no_report_is_lost_or_doubled_when_the_collector_is_killed(
@@ -210,13 +222,61 @@ def test_the_collector_takes_reports_alone_and_keeps_nothing_else(
     assert [file.name for file in tmp_path.iterdir()] == [
         store.name
     ]  # no log of SQLite's
-    import sqlite3
-
     with contextlib.closing(sqlite3.connect(store)) as database:
         found = database.execute("SELECT * FROM reports").fetchall()
         columns = [row[1] for row in database.execute("PRAGMA table_info(reports)")]
     assert found == [(report.plan, report.id, report.symbol)]
     assert columns == ["plan", "id", "symbol"]
+
+
+def test_a_collector_that_was_killed_while_nothing_came_leaves_no_order(
+    tmp_path, monkeypatch
+):
+    """SQLite's log was emptied by then; the pages of its file show who came first."""
+    monkeypatch.chdir(tmp_path)
+    path = Path(":memory:")  # a file, and not SQLite's database that a process forgets
+    ReportStore(path).close()
+    ids = [f"{37 * k % 41:032x}" for k in range(40)]
+    with contextlib.closing(sqlite3.connect(path.absolute())) as database:
+        for symbol, name in enumerate(ids):
+            with database:
+                database.execute(
+                    "INSERT INTO reports VALUES (?, ?, ?)", ("0" * 16, name, symbol)
+                )
+
+    def order():
+        raw = path.read_bytes()
+        return sorted(ids, key=lambda name: raw.index(name.encode()), reverse=True)
+
+    assert order() == ids
+    store = ReportStore(path)
+    try:
+        until = time.monotonic() + 20
+        while order() != sorted(ids) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert order() == sorted(ids)
+        assert path.stat().st_mode & 0o777 == 0o600
+    finally:
+        store.close()
+
+
+def test_a_store_that_no_collector_made_is_refused(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.sqlite")) as database:
+        database.execute("CREATE TABLE reports (plan, id, symbol)")
+    (tmp_path / "garbage").write_bytes(b"garbage")
+    for name in ("other.sqlite", "garbage", "nowhere/reports.sqlite"):
+        with pytest.raises(InputError, match="name a"):
+            ReportStore(tmp_path / name)
+
+
+def test_what_is_no_certificate_is_refused_and_the_store_is_closed(plan, tmp_path):
+    (tmp_path / "cert.pem").write_text("no certificate")
+    words = ["collect", "serve", str(plan), str(tmp_path / "r.sqlite"), "--certificate"]
+    words += [str(tmp_path / "cert.pem"), "--key", str(tmp_path / "cert.pem")]
+    refused = CliRunner().invoke(app, words)
+    assert "PEM files" in str(refused.exception)
+    assert not (tmp_path / "r.sqlite-wal").exists()
+    assert CliRunner().invoke(app, [*words, "--per-minute", "0"]).exit_code == 2
 
 
 def test_an_address_has_its_rate_and_others_theirs():

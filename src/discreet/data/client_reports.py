@@ -11,7 +11,7 @@ no client sends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -51,7 +51,22 @@ class ReportColumns:
     def names(self, title: str) -> Names:
         """Return the columns that every table of reports has, for readers of tables."""
         plan = None if self.plan == PLAN_COLUMN else self.plan
-        return Names((self.symbol,), self.id, plan, title=title)
+        return _Named((self.symbol,), self.id, plan, title=title)
+
+
+class _Named(Names):
+    """Columns of reports, which other options name than those of scores."""
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse a source that lacks a column, or has one twice."""
+        missing = [name for name in self.all() if name not in columns]
+        if missing:
+            raise self.problem(
+                f"no column {', '.join(missing)} among {len(columns)}; name the columns "
+                "of reports with --id-column, --symbol-column and --plan-column, in "
+                "Python with columns=ReportColumns(...)"
+            )
+        super().check(columns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,7 +163,7 @@ def test_without_a_column_of_plans_all_rows_are_of_the_plan():
     ("source", "more", "message"),
     [
         ("nowhere.parquet", {}, "no such file"),
-        (arrow(), {"columns": ReportColumns(symbol="sign")}, "sign"),
+        (arrow(), {"columns": ReportColumns(symbol="sign")}, "sign.*--symbol-column"),
         (arrow(), {"columns": ReportColumns(plan="campaign")}, "campaign"),
         (arrow(), {"table": "reports"}, "table="),
         (pa.table({"id": ["a"], "symbol": [b"x"]}), {}, "whole numbers"),
