@@ -312,6 +312,21 @@ window.send = async (base, scores, labels) => {
   const other = await budget.report(0.5, 1, "another page");
   return { same: first.id === again.id, other, ids: new Set(reports.map((r) => r.id)).size };
 };
+window.ask = async (base, tab) => {  // more questions than there are reports, slowly
+  const parameters = readParameters(await (await fetch(base + "/v1/parameters")).text());
+  const wait = () => new Promise((done) => setTimeout(done, 300));
+  const slow = {
+    getItem: async (name) => {
+      const text = localStorage.getItem("two" + name);
+      await wait();
+      return text;
+    },
+    setItem: async (name, text) => localStorage.setItem("two" + name, text),
+  };
+  const budget = new Budget(parameters, slow);
+  const answers = await Promise.all([1, 2, 3].map((k) => budget.report(0.5, 1, tab + k)));
+  return answers.filter((report) => report !== null).length;
+};
 window.ready = true;
 </script>"""
 
@@ -348,10 +363,19 @@ def test_reports_made_in_chromium_end_in_an_evaluation(plan, parameters, tmp_pat
                 time.sleep(0.05)
             given = json.dumps([scores.tolist(), labels.tolist()])
             said = tab.js(f"send('http://127.0.0.1:{port}', ...{given})")
+            other = browser.open(
+                f"http://127.0.0.1:{pages.server_address[1]}/index.html"
+            )
+            while not other.js("window.ready === true") and time.monotonic() < until:
+                time.sleep(0.05)
+            tab.js(f"window.asked = ask('http://127.0.0.1:{port}', 'one'), 0")
+            sent = other.js(f"ask('http://127.0.0.1:{port}', 'two')")
+            sent += tab.js("asked")
         finally:
             browser.close()
             pages.shutdown()
     assert said == {"same": True, "other": None, "ids": 4000}
+    assert sent == 1  # of six questions in two tabs at once
     printed = run("collect", plan, store)
     assert "4,000 reports of one example each" in printed
     auc = float(printed.split("AUC")[1].split()[0])
