@@ -51,7 +51,8 @@ REPORT_SIZE: Final = 1 + 8 + ID_SIZE + 1
 """Bytes of a report: version, plan, id, symbol."""
 _PLAN: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
-_DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,29}")
+_MOST_DIGITS: Final = 30
+_DIGITS: Final = re.compile(rf"0|[1-9][0-9]{{0,{_MOST_DIGITS - 1}}}")
 _KEYS: Final = frozenset(
     {
         *("discreet", "version", "plan", "epsilon", "edges", "odds", "length"),
@@ -137,8 +138,12 @@ class Parameters:
     def __post_init__(self) -> None:
         if _PLAN.fullmatch(self.plan) is None:
             _refuse("the plan's digest has 64 hexadecimal digits")
-        if not 0 < self.epsilon <= MAX_EPSILON:
-            _refuse(f"epsilon is above 0 and at most {MAX_EPSILON}")
+        digits = len(str(max(self.epsilon.as_integer_ratio())))
+        if not 0 < self.epsilon <= MAX_EPSILON or digits > _MOST_DIGITS:
+            _refuse(
+                f"epsilon is above 0 and at most {MAX_EPSILON}, and is written with at "
+                f"most {_MOST_DIGITS} digits"
+            )
         if not FEWEST_BINS <= self.bins <= MOST_BINS:
             _refuse(f"there are between {FEWEST_BINS} and {MOST_BINS} bins")
         increasing = all(

@@ -19,10 +19,10 @@ import pytest
 from typer.testing import CliRunner
 
 from browser.devtools import Browser, chromium
-from discreet import InputError, phone
+from discreet import phone
 from discreet.cli.main import app
 from discreet.transport.collecting import collect
-from discreet.transport.https.collector import RateLimit, ReportStore
+from discreet.transport.https.collector import RateLimit
 
 pytestmark = pytest.mark.long
 
@@ -227,46 +227,6 @@ def test_the_collector_takes_reports_alone_and_keeps_nothing_else(
         columns = [row[1] for row in database.execute("PRAGMA table_info(reports)")]
     assert found == [(report.plan, report.id, report.symbol)]
     assert columns == ["plan", "id", "symbol"]
-
-
-def test_a_collector_that_was_killed_while_nothing_came_leaves_no_order(
-    tmp_path, monkeypatch
-):
-    """SQLite's log was emptied by then; the pages of its file show who came first."""
-    monkeypatch.chdir(tmp_path)
-    path = Path(":memory:")  # a file, and not SQLite's database that a process forgets
-    ReportStore(path).close()
-    ids = [f"{37 * k % 41:032x}" for k in range(40)]
-    with contextlib.closing(sqlite3.connect(path.absolute())) as database:
-        for symbol, name in enumerate(ids):
-            with database:
-                database.execute(
-                    "INSERT INTO reports VALUES (?, ?, ?)", ("0" * 16, name, symbol)
-                )
-
-    def order():
-        raw = path.read_bytes()
-        return sorted(ids, key=lambda name: raw.index(name.encode()), reverse=True)
-
-    assert order() == ids
-    store = ReportStore(path)
-    try:
-        until = time.monotonic() + 20
-        while order() != sorted(ids) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert order() == sorted(ids)
-        assert path.stat().st_mode & 0o777 == 0o600
-    finally:
-        store.close()
-
-
-def test_a_store_that_no_collector_made_is_refused(tmp_path):
-    with contextlib.closing(sqlite3.connect(tmp_path / "other.sqlite")) as database:
-        database.execute("CREATE TABLE reports (plan, id, symbol)")
-    (tmp_path / "garbage").write_bytes(b"garbage")
-    for name in ("other.sqlite", "garbage", "nowhere/reports.sqlite"):
-        with pytest.raises(InputError, match="name a"):
-            ReportStore(tmp_path / name)
 
 
 def test_what_is_no_certificate_is_refused_and_the_store_is_closed(plan, tmp_path):

@@ -98,6 +98,13 @@ def test_the_vectorised_twin_follows_the_vectors(name):
         assert arc.randomise(cell.astype(np.int64), draw).tolist() == [case["symbol"]]
 
 
+def test_no_parameters_are_made_that_clients_refuse_for_their_digits():
+    third = Fraction("0." + 31 * "3")
+    likely = phone.exp_below(third, DENOMINATOR)
+    with pytest.raises(PlanError, match="30 digits"):
+        Parameters("0" * 64, third, (0.2, 0.5, 0.9), likely, DENOMINATOR, 1)
+
+
 def test_both_clients_refuse_bad_parameters():
     refused = javascript(*({"way": "bad", **document} for document in BAD.values()))
     assert dict(zip(BAD, refused, strict=True)) == dict.fromkeys(BAD, True)
