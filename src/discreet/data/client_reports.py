@@ -11,6 +11,8 @@ no client sends.
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from discreet.optional import load
 DEFAULT_TABLE: Final = "reports"
 """Of a database whose table nobody names: what ``discreet collect serve`` writes."""
 PLAN_COLUMN: Final = "plan"
+_PIECE: Final = 2**20
 _BROKEN: Final = (pa.ArrowException, OSError)
 
 
@@ -181,9 +184,20 @@ def _csv(backend: Any, path: Path, names: Names) -> Any:
     if not path.is_file():
         raise names.problem("no such file")
     try:
+        if (
+            path.suffix.lower() == ".gz"
+        ):  # DuckDB takes the end of a cut file for its end
+            with gzip.open(path) as unpacked:
+                while unpacked.read(_PIECE):
+                    pass
         return backend.read_csv(path, header=True, all_varchar=True)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise names.problem("the file was cut or damaged: copy it again") from None
     except Exception as err:  # noqa: BLE001 - DuckDB's quote the file
-        raise names.problem(f"this is no readable CSV ({type(err).__name__})") from None
+        raise names.problem(
+            f"this is no readable CSV ({type(err).__name__}): it needs UTF-8, a header, "
+            "and as many cells in each row; a file that is being written is not read"
+        ) from None
 
 
 def _parquet(path: Path, names: Names) -> Any:
