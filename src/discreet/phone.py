@@ -410,6 +410,8 @@ class Budget:
         answers[key] = [period, report.id, report.symbol]
         remembered["period"] = period
         self._storage[name] = json.dumps(remembered)
+        if callable(sync := getattr(self._storage, "sync", None)):
+            sync()  # a shelve's index is on disk only then
         return report
 
     def _period(self) -> int:

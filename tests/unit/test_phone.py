@@ -1,6 +1,8 @@
 """The clients of reports, in Python and JavaScript: vectors, exact privacy, budget."""
 
+import dbm.dumb
 import json
+import shelve
 import shutil
 import struct
 import subprocess
@@ -380,6 +382,28 @@ def test_an_answer_is_stored_before_it_is_sent_and_a_damaged_memory_sends_nothin
     asked += [{"at": 0, "about": "b", "damage": text} for text in damaged]
     question = {"way": "budget", "parameters": MONTHLY.write(), "asked": asked}
     assert javascript(question)[0][1:] == ["refused"] * len(damaged)
+
+
+def test_a_shelve_that_was_not_closed_remembers_what_was_sent(tmp_path):
+    """A process that was killed closes nothing, and its next must not send more."""
+
+    def opened(name):
+        return shelve.Shelf(dbm.dumb.open(str(tmp_path / name)))
+
+    with opened("memory") as storage:
+        sent = [
+            Budget(MONTHLY, storage).report(0.4, 1, about=f"message {k}")
+            for k in range(2)
+        ]
+    storage = opened("memory")
+    sent.append(Budget(MONTHLY, storage).report(0.4, 1, about="message 2"))
+    assert None not in sent
+    for part in ("dat", "dir"):
+        shutil.copy(tmp_path / f"memory.{part}", tmp_path / f"killed.{part}")
+    with opened("killed") as left:
+        assert Budget(MONTHLY, left).report(0.4, 1, about="message 3") is None
+        assert Budget(MONTHLY, left).report(0.4, 1, about="message 2") == sent[2]
+    storage.close()
 
 
 def test_a_clock_without_a_time_opens_no_period():
