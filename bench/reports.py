@@ -45,6 +45,8 @@ from discreet.plan.file import dumps
 from discreet.transport.collecting import evaluate_reports, parameters_of
 from evidence import Cell, Evidence
 
+APART: Final = 1.0
+"""Seconds that a started collector receives before it is killed."""
 HEADERS: Final = (
     "Host: collector.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0\r\n"
     "Accept: */*\r\nOrigin: https://app.example\r\nAccept-Encoding: gzip, deflate\r\n"
@@ -207,7 +209,7 @@ def receive(title: str, reports: int, together: int, kills: int) -> list[Cell]:
 
         async def run() -> None:
             sending = asyncio.create_task(send(collector.port, bodies, 32))
-            killed, next_kill = 0, time.perf_counter() + 4
+            killed, next_kill = 0, time.perf_counter() + APART
             while not sending.done():
                 await asyncio.sleep(0.2)
                 memory.append(collector.memory())
@@ -217,14 +219,16 @@ def receive(title: str, reports: int, together: int, kills: int) -> list[Cell]:
                     await asyncio.to_thread(collector.kill)
                     collector.start()
                     killed += 1
-                    next_kill = time.perf_counter() + 4
+                    next_kill = time.perf_counter() + APART
             await sending
             if killed < kills:
                 raise SystemExit(f"killed {killed} times: send more reports")
 
-        asyncio.run(run())
-        spent = time.perf_counter() - start
-        collector.kill()
+        try:
+            asyncio.run(run())
+            spent = time.perf_counter() - start
+        finally:
+            collector.kill()
         size = sum(f.stat().st_size for f in Path(folder).iterdir()) / 2**20
         database = sqlite3.connect(store)
         rows = dict(database.execute("SELECT id, symbol FROM reports").fetchall())

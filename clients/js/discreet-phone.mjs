@@ -8,11 +8,11 @@
 // runs in browsers, Node and React Native (with a polyfill of crypto.getRandomValues).
 
 export const VERSION = 1;
-const DENOMINATOR = 2n ** 32n;
+const DENOMINATOR = 1n << 32n; // `**` is compiled to Math.pow by some, which takes no BigInt
 const MAX_EPSILON = 16n;
 const FEWEST_BINS = 4;
 const MOST_BINS = 128;
-const MOST_WEIGHT = 2n ** 62n;
+const MOST_WEIGHT = 1n << 62n;
 const MOST_REPORTS = 1000;
 const MOST_DAYS = 3660;
 const DAY = 86400;
@@ -106,7 +106,7 @@ export function uniformBelow(bound, entropy = systemBytes) {
     let word = 0n;
     for (let k = 7; k >= 0; k -= 1) word = (word << 8n) | BigInt(bytes[k]);
     const rest = word % bound;
-    if (word - rest <= 2n ** 64n - bound) return rest;
+    if (word - rest <= (1n << 64n) - bound) return rest;
   }
 }
 
@@ -170,6 +170,7 @@ export class Budget {
     if (before) return { plan, id: before[1], symbol: before[2] };
     const days = parameters.periodDays;
     const now = days === null ? 0 : Math.floor(this.clock() / (DAY * days));
+    if (!Number.isSafeInteger(now)) throw new RangeError("the clock gives no time");
     const period = Math.max(now, memory.period); // a clock put back
     const spent = memory.answers.filter(([, answer]) => answer[0] === period).length;
     if (spent >= parameters.reportsPerPerson) return null;
@@ -193,10 +194,17 @@ function alone(name, work) {
   return done;
 }
 
+// A question, and the period, the id and the symbol of its answer.
+const isAnswer = (entry) => Array.isArray(entry) && typeof entry[0] === "string" &&
+  Array.isArray(entry[1]) && Number.isInteger(entry[1][0]) &&
+  /^[0-9a-f]{32}$/.test(entry[1][1]) && isWhole(entry[1][2], 0, 2 * MOST_BINS - 1);
+
 function remembered(text) {
   if (text === null || text === undefined) return { version: VERSION, period: 0, answers: [] };
   const memory = JSON.parse(text);
-  if (memory?.version !== VERSION || !Number.isInteger(memory.period) || !Array.isArray(memory.answers)) {
+  const whole = memory?.version === VERSION && Number.isInteger(memory.period) &&
+    Array.isArray(memory.answers) && memory.answers.every(isAnswer);
+  if (!whole) {
     throw new Error("what is remembered of reports was damaged: no further report is sent");
   }
   return memory;

@@ -50,7 +50,9 @@ ID_SIZE: Final = 16
 REPORT_SIZE: Final = 1 + 8 + ID_SIZE + 1
 """Bytes of a report: version, plan, id, symbol."""
 _PLAN: Final = re.compile(r"[0-9a-f]{64}")
-_DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,29}")
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+_MOST_DIGITS: Final = 30
+_DIGITS: Final = re.compile(rf"0|[1-9][0-9]{{0,{_MOST_DIGITS - 1}}}")
 _KEYS: Final = frozenset(
     {
         *("discreet", "version", "plan", "epsilon", "edges", "odds", "length"),
@@ -136,8 +138,12 @@ class Parameters:
     def __post_init__(self) -> None:
         if _PLAN.fullmatch(self.plan) is None:
             _refuse("the plan's digest has 64 hexadecimal digits")
-        if not 0 < self.epsilon <= MAX_EPSILON:
-            _refuse(f"epsilon is above 0 and at most {MAX_EPSILON}")
+        digits = len(str(max(self.epsilon.as_integer_ratio())))
+        if not 0 < self.epsilon <= MAX_EPSILON or digits > _MOST_DIGITS:
+            _refuse(
+                f"epsilon is above 0 and at most {MAX_EPSILON}, and is written with at "
+                f"most {_MOST_DIGITS} digits"
+            )
         if not FEWEST_BINS <= self.bins <= MOST_BINS:
             _refuse(f"there are between {FEWEST_BINS} and {MOST_BINS} bins")
         increasing = all(
@@ -229,7 +235,13 @@ class Parameters:
         number: object = score
         if not isinstance(number, Real) or number != number:  # noqa: PLR0124 - NaN alone
             raise InputError("a score is a number")
-        return bisect_right(self.edges, score) + self.bins * int(label)
+        try:
+            double = float(
+                number
+            )  # NumPy compares a float32 with an edge rounded to it
+        except OverflowError:
+            raise InputError("a score is a number that a double holds") from None
+        return bisect_right(self.edges, double) + self.bins * int(label)
 
     def symbol(self, cell: int, drawn: int) -> int:
         """Return the symbol of a cell and an integer below W.
@@ -398,6 +410,8 @@ class Budget:
         answers[key] = [period, report.id, report.symbol]
         remembered["period"] = period
         self._storage[name] = json.dumps(remembered)
+        if callable(sync := getattr(self._storage, "sync", None)):
+            sync()  # a shelve's index is on disk only then
         return report
 
     def _period(self) -> int:
@@ -417,14 +431,25 @@ class Budget:
 
 
 def _is_memory(table: object) -> bool:
-    if not isinstance(table, Mapping) or table.get("version") != VERSION:
+    if not isinstance(table, Mapping) or _other(table.get("version")):
         return False
     answers, period = table.get("answers"), table.get("period")
     return (
         type(period) is int
         and isinstance(answers, dict)
-        and all(
-            isinstance(a, list) and len(a) == 3 and type(a[0]) is int
-            for a in answers.values()
-        )
+        and all(map(_is_answer, answers.values()))
+    )
+
+
+def _is_answer(value: object) -> bool:
+    """Tell whether this is a period, an id and a symbol."""
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    period, identity, symbol = value
+    return (
+        type(period) is int
+        and isinstance(identity, str)
+        and _ID.fullmatch(identity) is not None
+        and type(symbol) is int
+        and 0 <= symbol < 2 * MOST_BINS
     )

@@ -83,7 +83,7 @@ const ways = {
     const answers = [];
     for (const { at, about, damage } of asked) {
       if (damage) kept.set([...kept.keys()][0], damage);
-      const budget = new client.Budget(read, storage, () => at); // a new process
+      const budget = new client.Budget(read, storage, () => at ?? NaN); // a new process
       try {
         const report = await budget.report(0.4, 1, about);
         answers.push(report && report.id);

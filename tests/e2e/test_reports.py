@@ -6,6 +6,7 @@ import http.server
 import json
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -125,7 +126,18 @@ def test_too_few_reports_are_not_evaluated(plan, parameters, tmp_path):
     lines = [f"{r.id},{r.symbol}" for r in reports]
     (tmp_path / "few.csv").write_text("id,symbol\n" + "\n".join(lines))
     result = CliRunner().invoke(app, ["collect", str(plan), str(tmp_path / "few.csv")])
-    assert "asks for at least 500" in str(result.exception)
+    assert "100 reports in 100 rows. " in str(result.exception)
+    assert "asks for at least 500 reports: wait for more" in str(result.exception)
+
+
+def test_reports_of_another_plan_are_told_from_too_few(plan, parameters, tmp_path):
+    lines = [f"{parameters.plan},{k:032x},3" for k in range(900)]  # 64 digits
+    (tmp_path / "other.csv").write_text("plan,id,symbol\n" + "\n".join(lines))
+    result = CliRunner().invoke(
+        app, ["collect", str(plan), str(tmp_path / "other.csv")]
+    )
+    assert "left out: 900 of other plans" in str(result.exception)
+    assert parameters.plan[:16] in str(result.exception)
 
 
 def test_no_report_is_lost_or_doubled_when_the_collector_is_killed(
@@ -210,13 +222,21 @@ def test_the_collector_takes_reports_alone_and_keeps_nothing_else(
     assert [file.name for file in tmp_path.iterdir()] == [
         store.name
     ]  # no log of SQLite's
-    import sqlite3
-
     with contextlib.closing(sqlite3.connect(store)) as database:
         found = database.execute("SELECT * FROM reports").fetchall()
         columns = [row[1] for row in database.execute("PRAGMA table_info(reports)")]
     assert found == [(report.plan, report.id, report.symbol)]
     assert columns == ["plan", "id", "symbol"]
+
+
+def test_what_is_no_certificate_is_refused_and_the_store_is_closed(plan, tmp_path):
+    (tmp_path / "cert.pem").write_text("no certificate")
+    words = ["collect", "serve", str(plan), str(tmp_path / "r.sqlite"), "--certificate"]
+    words += [str(tmp_path / "cert.pem"), "--key", str(tmp_path / "cert.pem")]
+    refused = CliRunner().invoke(app, words)
+    assert "PEM files" in str(refused.exception)
+    assert not (tmp_path / "r.sqlite-wal").exists()
+    assert CliRunner().invoke(app, [*words, "--per-minute", "0"]).exit_code == 2
 
 
 def test_an_address_has_its_rate_and_others_theirs():
@@ -251,6 +271,21 @@ window.send = async (base, scores, labels) => {
   const again = await new Budget(parameters, localStorage).report(0.5, 1, "page");
   const other = await budget.report(0.5, 1, "another page");
   return { same: first.id === again.id, other, ids: new Set(reports.map((r) => r.id)).size };
+};
+window.ask = async (base, tab) => {  // more questions than there are reports, slowly
+  const parameters = readParameters(await (await fetch(base + "/v1/parameters")).text());
+  const wait = () => new Promise((done) => setTimeout(done, 300));
+  const slow = {
+    getItem: async (name) => {
+      const text = localStorage.getItem("two" + name);
+      await wait();
+      return text;
+    },
+    setItem: async (name, text) => localStorage.setItem("two" + name, text),
+  };
+  const budget = new Budget(parameters, slow);
+  const answers = await Promise.all([1, 2, 3].map((k) => budget.report(0.5, 1, tab + k)));
+  return answers.filter((report) => report !== null).length;
 };
 window.ready = true;
 </script>"""
@@ -288,10 +323,19 @@ def test_reports_made_in_chromium_end_in_an_evaluation(plan, parameters, tmp_pat
                 time.sleep(0.05)
             given = json.dumps([scores.tolist(), labels.tolist()])
             said = tab.js(f"send('http://127.0.0.1:{port}', ...{given})")
+            other = browser.open(
+                f"http://127.0.0.1:{pages.server_address[1]}/index.html"
+            )
+            while not other.js("window.ready === true") and time.monotonic() < until:
+                time.sleep(0.05)
+            tab.js(f"window.asked = ask('http://127.0.0.1:{port}', 'one'), 0")
+            sent = other.js(f"ask('http://127.0.0.1:{port}', 'two')")
+            sent += tab.js("asked")
         finally:
             browser.close()
             pages.shutdown()
     assert said == {"same": True, "other": None, "ids": 4000}
+    assert sent == 1  # of six questions in two tabs at once
     printed = run("collect", plan, store)
     assert "4,000 reports of one example each" in printed
     auc = float(printed.split("AUC")[1].split()[0])

@@ -1,6 +1,8 @@
 """The clients of reports, in Python and JavaScript: vectors, exact privacy, budget."""
 
+import dbm.dumb
 import json
+import shelve
 import shutil
 import struct
 import subprocess
@@ -96,6 +98,13 @@ def test_the_vectorised_twin_follows_the_vectors(name):
         cell = edges.bins_of(inside) + len(edges) * case["label"]
         draw, _ = drawing(case["entropy"][2 * phone.ID_SIZE :])
         assert arc.randomise(cell.astype(np.int64), draw).tolist() == [case["symbol"]]
+
+
+def test_no_parameters_are_made_that_clients_refuse_for_their_digits():
+    third = Fraction("0." + 31 * "3")
+    likely = phone.exp_below(third, DENOMINATOR)
+    with pytest.raises(PlanError, match="30 digits"):
+        Parameters("0" * 64, third, (0.2, 0.5, 0.9), likely, DENOMINATOR, 1)
 
 
 def test_both_clients_refuse_bad_parameters():
@@ -269,6 +278,18 @@ def test_what_is_no_score_or_no_label_is_refused_and_not_quoted(score, label):
     assert javascript(question | {"parameters": SETS["one"].write()}) == [[True]]
 
 
+def test_a_score_of_32_bits_is_compared_as_a_double():
+    """NumPy rounds an edge to 32 bits before it compares it with such a score."""
+    edges = (0.100000002, 0.5, 0.9)
+    likely = phone.exp_below(Fraction(1), DENOMINATOR)
+    parameters = Parameters("0" * 64, Fraction(1), edges, likely, DENOMINATOR, 1)
+    score = np.float32(0.1)
+    assert float(score) < edges[0]
+    assert parameters.cell(score, 0) == 0
+    with pytest.raises(InputError, match="double"):
+        parameters.cell(10**400, 0)
+
+
 @pytest.mark.parametrize("raw", [b"", b"\1" * 25, b"\2" * 26, b"\1" * 27])
 def test_other_bytes_are_no_report(raw):
     with pytest.raises(InputError, match="26 bytes"):
@@ -341,15 +362,58 @@ def test_an_answer_is_stored_before_it_is_sent_and_a_damaged_memory_sends_nothin
 
     with pytest.raises(OSError):  # noqa: PT011 - no report came out
         Budget(MONTHLY, Full()).report(0.4, 1, about="a")
-    damaged = ("{", "[]", '{"version": 1}', '{"version": 1, "period": 0, "answers": 3}')
-    for text in damaged:
+    damaged = ["{", "[]", '{"version": 1}', '{"version": 1, "period": 0, "answers": 3}']
+    answers = [
+        "null",
+        '["0", "%s", 3]',
+        '[0, "%s", 256]',
+        '[0, "%s", "3"]',
+        "[0, 5, 3]",
+    ]
+    answers = [one.replace("%s", "a" * 32) for one in answers]
+    name = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"  # of "a"
+    head = '{"version": 1, "period": 0, "answers": '
+    for text in [*damaged, *(f'{head}{{"{name}": {one}}}}}' for one in answers)]:
         storage = {f"discreet-reports-{MONTHLY.plan[:16]}": text}
         with pytest.raises(BudgetError, match="remembered"):
             Budget(MONTHLY, storage).report(0.4, 1, about="a")
+    damaged += [f'{head}[["b", {one}]]}}' for one in answers]
     asked = [{"at": 0, "about": "a"}]
     asked += [{"at": 0, "about": "b", "damage": text} for text in damaged]
     question = {"way": "budget", "parameters": MONTHLY.write(), "asked": asked}
     assert javascript(question)[0][1:] == ["refused"] * len(damaged)
+
+
+def test_a_shelve_that_was_not_closed_remembers_what_was_sent(tmp_path):
+    """A process that was killed closes nothing, and its next must not send more."""
+
+    def opened(name):
+        return shelve.Shelf(dbm.dumb.open(str(tmp_path / name)))
+
+    with opened("memory") as storage:
+        sent = [
+            Budget(MONTHLY, storage).report(0.4, 1, about=f"message {k}")
+            for k in range(2)
+        ]
+    storage = opened("memory")
+    sent.append(Budget(MONTHLY, storage).report(0.4, 1, about="message 2"))
+    assert None not in sent
+    for part in ("dat", "dir"):
+        shutil.copy(tmp_path / f"memory.{part}", tmp_path / f"killed.{part}")
+    with opened("killed") as left:
+        assert Budget(MONTHLY, left).report(0.4, 1, about="message 3") is None
+        assert Budget(MONTHLY, left).report(0.4, 1, about="message 2") == sent[2]
+    storage.close()
+
+
+def test_a_clock_without_a_time_opens_no_period():
+    """A NaN equals no period, so that nothing would count as spent."""
+    asked = [{"at": 0, "about": f"message {k}"} for k in range(3)]
+    asked.append({"at": None, "about": "one more"})  # NaN
+    question = {"way": "budget", "parameters": MONTHLY.write(), "asked": asked}
+    assert javascript(question)[0][3] == "refused"
+    with pytest.raises(ValueError, match="NaN"):
+        Budget(MONTHLY, {}, clock=lambda: float("nan")).report(0.4, 1, about="a")
 
 
 def test_parameters_are_read_as_they_are_written():

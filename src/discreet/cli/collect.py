@@ -75,7 +75,7 @@ def serve(
     certificate: Path | None = None,
     key: Path | None = None,
     behind_proxy: bool = False,
-    per_minute: int = 60,
+    per_minute: Annotated[int, typer.Option(min=1)] = 60,
 ) -> None:
     """Receive reports over HTTPS and append them durably, until it is interrupted.
 
@@ -106,8 +106,11 @@ def serve(
     server = ReportServer(
         read_plan(plan), store, per_minute=None if behind_proxy else per_minute, tls=tls
     )
-    scheme = "http" if behind_proxy else "https"
-    typer.echo(f"Receiving reports at {scheme}://{host}:{port}/v1/reports", err=True)
+    scheme, name = (
+        "http" if behind_proxy else "https",
+        f"[{host}]" if ":" in host else host,
+    )
+    typer.echo(f"Receiving reports at {scheme}://{name}:{port}/v1/reports", err=True)
     server.run(host, port)
 
 

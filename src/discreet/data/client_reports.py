@@ -11,7 +11,9 @@ no client sends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +32,7 @@ from discreet.optional import load
 DEFAULT_TABLE: Final = "reports"
 """Of a database whose table nobody names: what ``discreet collect serve`` writes."""
 PLAN_COLUMN: Final = "plan"
+_PIECE: Final = 2**20
 _BROKEN: Final = (pa.ArrowException, OSError)
 
 
@@ -51,7 +54,22 @@ class ReportColumns:
     def names(self, title: str) -> Names:
         """Return the columns that every table of reports has, for readers of tables."""
         plan = None if self.plan == PLAN_COLUMN else self.plan
-        return Names((self.symbol,), self.id, plan, title=title)
+        return _Named((self.symbol,), self.id, plan, title=title)
+
+
+class _Named(Names):
+    """Columns of reports, which other options name than those of scores."""
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse a source that lacks a column, or has one twice."""
+        missing = [name for name in self.all() if name not in columns]
+        if missing:
+            raise self.problem(
+                f"no column {', '.join(missing)} among {len(columns)}; name the columns "
+                "of reports with --id-column, --symbol-column and --plan-column, in "
+                "Python with columns=ReportColumns(...)"
+            )
+        super().check(columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +184,20 @@ def _csv(backend: Any, path: Path, names: Names) -> Any:
     if not path.is_file():
         raise names.problem("no such file")
     try:
+        if (
+            path.suffix.lower() == ".gz"
+        ):  # DuckDB takes the end of a cut file for its end
+            with gzip.open(path) as unpacked:
+                while unpacked.read(_PIECE):
+                    pass
         return backend.read_csv(path, header=True, all_varchar=True)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise names.problem("the file was cut or damaged: copy it again") from None
     except Exception as err:  # noqa: BLE001 - DuckDB's quote the file
-        raise names.problem(f"this is no readable CSV ({type(err).__name__})") from None
+        raise names.problem(
+            f"this is no readable CSV ({type(err).__name__}): it needs UTF-8, a header, "
+            "and as many cells in each row; a file that is being written is not read"
+        ) from None
 
 
 def _parquet(path: Path, names: Names) -> Any:

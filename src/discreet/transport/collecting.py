@@ -54,9 +54,14 @@ def evaluate_reports(plan: Plan, counted: CountedReports) -> Evaluation:
     """
     reports, least = counted.reports, max(plan.cohort.min_survivors, 1)
     if reports < least:
+        remedy = "wait for more"
+        if counted.other_plans:
+            remedy += (
+                ", or use the plan that clients have the parameters of: this one is "
+                f"{plan.digest().hex()[:16]}"
+            )
         raise ReleaseError(
-            f"there are {reports:,} reports of this plan, and it asks for at least "
-            f"{least:,}; wait for more"
+            f"{counted}. This plan asks for at least {least:,} reports: {remedy}"
         )
     release = Release(
         plan.digest(),

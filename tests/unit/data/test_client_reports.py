@@ -1,6 +1,8 @@
 """Tables of reports are counted alike wherever they lie, and each id once."""
 
+import gzip
 import importlib.util
+import secrets
 import shutil
 import sqlite3
 
@@ -159,11 +161,24 @@ def test_without_a_column_of_plans_all_rows_are_of_the_plan():
     assert str(counted) == "2,998 reports in 2,998 rows"
 
 
+def test_a_compressed_file_that_was_cut_is_refused(tmp_path):
+    """Of a file without its last bytes DuckDB leaves out rows, and says nothing."""
+    rows = "".join(f"{secrets.token_hex(16)},{k % SYMBOLS}\n" for k in range(100_000))
+    whole = gzip.compress(b"id,symbol\n" + rows.encode())
+    path = tmp_path / "reports.csv.gz"
+    path.write_bytes(whole)
+    assert count_reports(path, symbols=SYMBOLS, plan=PLAN).reports == 100_000
+    for size in (len(whole) - 8, len(whole) // 2, 5):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="cut or damaged"):
+            count_reports(path, symbols=SYMBOLS, plan=PLAN)
+
+
 @pytest.mark.parametrize(
     ("source", "more", "message"),
     [
         ("nowhere.parquet", {}, "no such file"),
-        (arrow(), {"columns": ReportColumns(symbol="sign")}, "sign"),
+        (arrow(), {"columns": ReportColumns(symbol="sign")}, "sign.*--symbol-column"),
         (arrow(), {"columns": ReportColumns(plan="campaign")}, "campaign"),
         (arrow(), {"table": "reports"}, "table="),
         (pa.table({"id": ["a"], "symbol": [b"x"]}), {}, "whole numbers"),

@@ -13,12 +13,13 @@ The table has id and symbol, ordered by the random id: neither an address nor a 
 it, and nothing is logged. While the collector runs, SQLite's file and its write-ahead log show
 an order of arrival to whoever reads their bytes. So the log is emptied whenever no report came
 for a while, and the whole file is written again, in the order of ids, when the collector ends
-or starts after it was killed.
+or starts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import secrets
 import sqlite3
@@ -65,6 +66,11 @@ _ANYWHERE: Final = {
 }
 """Browsers ask whether a page of another origin may send here."""
 
+_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS reports (plan TEXT NOT NULL, id TEXT NOT NULL, symbol "
+    "INTEGER NOT NULL, PRIMARY KEY (id)) WITHOUT ROWID"
+)
+
 _Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 _Row: TypeAlias = tuple[str, str, int]
 _Waiting: TypeAlias = tuple[list[_Row], Callable[[bool], None]]
@@ -78,25 +84,33 @@ class ReportStore:
     """
 
     def __init__(self, path: Path) -> None:
-        log = path.with_name(f"{path.name}-wal")
-        self._was_killed = log.is_file() and log.stat().st_size > 0
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._pending = 0
         self._stores = True
         """Whether the last commit succeeded."""
         self._lock = threading.Lock()
+        path = path.absolute()  # ":memory:" is a file like any other
         try:
+            # The owner's alone, as are SQLite's files beside it.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(path, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS reports (plan TEXT NOT NULL, id TEXT NOT "
-                "NULL, symbol INTEGER NOT NULL, PRIMARY KEY (id)) WITHOUT ROWID"
-            )
-        except sqlite3.Error as error:
+            self._database.execute(_TABLE)
+            table = self._database.execute(
+                "SELECT sql FROM sqlite_schema WHERE name = 'reports'"
+            ).fetchone()
+        except (OSError, sqlite3.Error) as error:
             raise InputError(
-                f"{path.name}: reports cannot be stored there ({type(error).__name__})"
+                f"{path.name}: reports cannot be stored there ({type(error).__name__}); "
+                "name a new file in a folder that this account may write to"
             ) from None
+        if table != (_TABLE.replace("IF NOT EXISTS ", ""),):
+            self._database.close()
+            raise InputError(
+                f"{path.name} has a table of reports that no collector made; name "
+                "another file"
+            )
         self._writer = threading.Thread(target=self._write, name="reports", daemon=True)
         self._writer.start()
 
@@ -115,8 +129,7 @@ class ReportStore:
         self._writer.join()
 
     def _write(self) -> None:
-        if self._was_killed:
-            self._tidy("VACUUM")
+        self._tidy("VACUUM")  # whoever wrote it last may have been killed
         quiet, closing = True, False
         while not closing:
             try:
@@ -164,6 +177,12 @@ class ReportStore:
                 self._database.execute(statement)
         except sqlite3.Error as error:  # no room for it, or another program reads
             failures.record(error, doing="tidying reports")
+            if first:
+                failures.tell(
+                    f"the file still shows an order of arrival ({type(error).__name__}): "
+                    "do not copy it; make room, end other programs that read it, and "
+                    "start and end the collector again"
+                )
 
 
 class RateLimit:
@@ -250,9 +269,16 @@ class ReportServer:
 
     def run(self, host: str, port: int) -> None:
         """Serve until the process is interrupted."""
-        server = guarded_server(self.app(), self._tls)
-        listener = listening_socket(host, port)
         try:
+            try:
+                server = guarded_server(self.app(), self._tls)
+            except OSError as error:  # of the files, and of what OpenSSL finds in them
+                raise InputError(
+                    f"the certificate and its key cannot be used ({type(error).__name__}): "
+                    "give two PEM files that this account may read and that belong "
+                    "together"
+                ) from None
+            listener = listening_socket(host, port)
             asyncio.run(server.serve(sockets=[listener]))
         finally:
             self._store.close()

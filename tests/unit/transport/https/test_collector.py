@@ -1,10 +1,16 @@
 """What the collector's file keeps: each report once, and no order of arrival."""
 
+import contextlib
 import secrets
 import shutil
+import sqlite3
 import threading
 import time
+from pathlib import Path
 
+import pytest
+
+from discreet import InputError
 from discreet.transport.https import collector
 from discreet.transport.https.collector import RateLimit, ReportStore
 
@@ -77,6 +83,42 @@ def test_a_collector_that_was_killed_leaves_it_until_the_next_start(tmp_path):
         store.close()
     assert left[0] != left[1]
     assert tidied[0] == tidied[1]
+
+
+def test_a_collector_that_was_killed_while_nothing_came_leaves_no_order(
+    tmp_path, monkeypatch
+):
+    """SQLite's log was emptied by then; the pages of its file show who came first."""
+    monkeypatch.chdir(tmp_path)
+    path = Path(":memory:")  # a file, and not SQLite's database that a process forgets
+    ReportStore(path).close()
+    ids = [f"{37 * k % 41:032x}" for k in range(40)]
+    with contextlib.closing(sqlite3.connect(path.absolute())) as database:
+        for symbol, name in enumerate(ids):
+            with database:
+                database.execute(
+                    "INSERT INTO reports VALUES (?, ?, ?)", ("0" * 16, name, symbol)
+                )
+
+    def order():
+        raw = path.read_bytes()
+        return sorted(ids, key=lambda name: raw.index(name.encode()), reverse=True)
+
+    assert order() == ids
+    store = ReportStore(path)
+    assert keep(store, [])  # the writer has begun
+    assert order() == sorted(ids)
+    assert path.stat().st_mode & 0o777 == 0o600
+    store.close()
+
+
+def test_a_store_that_no_collector_made_is_refused(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.sqlite")) as database:
+        database.execute("CREATE TABLE reports (plan, id, symbol)")
+    (tmp_path / "garbage").write_bytes(b"garbage")
+    for name in ("other.sqlite", "garbage", "nowhere/reports.sqlite"):
+        with pytest.raises(InputError, match="name a"):
+            ReportStore(tmp_path / name)
 
 
 def test_a_quiet_collector_has_emptied_its_log(tmp_path, monkeypatch):
