@@ -190,6 +190,8 @@ def _sites(result: TimedEvaluation) -> str:
 
 
 def _follow_up(result: TimedEvaluation) -> str:
+    if result.table.refusal is not None:
+        return "nothing can be told"
     median = result.median_follow_up
     last = f"counted up to {result.table.cuts[-1]:g}"
     if math.isnan(median.value):
@@ -337,7 +339,8 @@ def _marks(curves: Sequence[SurvivalCurve]) -> list[float]:
 
 
 def _survival_frame(curves: Sequence[SurvivalCurve], name: str) -> Frame:
-    last = max(float(c.times[-1]) for c in curves)
+    # Where nobody is followed past the first cut there is no time but 0.
+    last = max(float(c.times[-1]) for c in curves) or 1.0
     strokes = [Stroke(c.times, c.low, k, upper=c.high) for k, c in enumerate(curves)]
     strokes += [Stroke(c.times, c.survival, k) for k, c in enumerate(curves)]
     lowest = min(float(c.low.min()) for c in curves)
@@ -544,7 +547,7 @@ def _draw_calibration(axes: Axes, result: TimedEvaluation, time: float) -> None:
     curve = result.calibration(time)
     low, high = curve.band
     reach = np.maximum(np.vstack([curve.risk - low, high - curve.risk]), 0.0)
-    top = float(np.nanmax([*high, *curve.predicted]))
+    top = float(np.nanmax([*high, *curve.predicted, 0.1]))
     axes.plot([0, top], [0, top], color="0.6", lw=0.9, ls=":", label="as predicted")
     axes.errorbar(
         curve.predicted, curve.risk, yerr=reach, color=PALETTE[0], fmt="o", ms=4
@@ -575,7 +578,9 @@ def notebook(result: TimedEvaluation) -> str:
     rows |= result.overall()
     model = result.plan.model.name if result.plan is not None else ""
     heading = f"{model or 'Time to event'}: {result.count_words()}"
-    pictures = "".join(picture_html(result.plot(kind)) for kind in ("km", "auc"))
+    kinds: tuple[TimedPlot, ...] = ("km", "auc")
+    drawn = kinds if result.table.refusal is None else ()
+    pictures = "".join(picture_html(result.plot(kind)) for kind in drawn)
     return (
         f"<p><b>{escape(heading)}</b></p>{table_html(rows)}"
         f"{pictures}{claim_html(result.claim)}"

@@ -209,9 +209,62 @@ def test_a_refused_release_gives_a_result_that_says_why(tmp_path):
     assert math.isnan(result.auc(365).value)
     assert math.isnan(result.concordance.value)
     assert "Undefined: a site sent what is no count." in str(result)
+    assert "median follow-up" not in str(result)
     result.save(tmp_path / "report.html")
     assert "no count" in (tmp_path / "report.html").read_text()
     json.loads(result.to_json())
+    assert "<details>" in result._repr_html_()
+    assert {path.stem for path in result.exports.write(tmp_path)} == {"measures"}
+
+
+@pytest.mark.parametrize("examples", [-40.0, 0.0, 60.0])
+def test_a_release_that_is_mostly_noise_says_so(examples, tmp_path):
+    """Every cell's noise has a variance of nearly 2."""
+    counts = counted()
+    empty = replace(
+        counts,
+        events=0 * counts.events,
+        censored=0 * counts.censored,
+        beyond=np.full(len(EDGES), examples / len(EDGES)),
+        noise=LaplaceNoise(1.0),
+    )
+    result = TimedEvaluation.of(empty, CLAIM, Source(3, 3), [365])
+    assert "too few examples for this epsilon: the release counts" in str(result)
+    assert math.isnan(result.observed_risk(365).value)
+    result.save(tmp_path / "report.html")
+    json.loads(result.to_json())
+
+
+def test_a_mean_prediction_below_its_noise_has_no_ratio(tmp_path):
+    counts = counted()
+    lost = counts.beyond.copy()
+    lost[:] = 0
+    lost[0], lost[-1] = 4000, -1700
+    low = replace(
+        counts,
+        events=0 * counts.events,
+        censored=0 * counts.censored,
+        beyond=lost,
+        noise=LaplaceNoise(1.0),
+    )
+    result = TimedEvaluation.of(low, CLAIM, Source(3, 3), [365])
+    ratio = result.measure("observed_expected", 365)
+    assert "larger than the mean prediction" in (ratio.unusable or "")
+    assert not math.isnan(result.observed_risk(365).value)
+    result.save(tmp_path / "report.html")
+
+
+def test_follow_up_that_ends_before_the_first_cut_gives_a_page_without_curves(tmp_path):
+    """Times in years and horizons in days, say."""
+    counts = counted()
+    events, censored = 0 * counts.events, 0 * counts.censored
+    events[..., 0], censored[:, 0] = 3, 40
+    early = replace(counts, events=events, censored=censored, beyond=0 * counts.beyond)
+    result = TimedEvaluation.of(early, CLAIM, Source(3, 3), [365])
+    assert "nobody was followed past 365" in str(result)
+    result.save(tmp_path / "report.html")
+    for kind in ("km", "auc", "calibration", "decision"):
+        result.plot(kind)
 
 
 # -- several --------------------------------------------------------------------------
@@ -233,6 +286,48 @@ def test_groups_are_shown_side_by_side_and_together():
     assert len(result.to_frame()) == 2 * (8 - 2 + 2)
     page = result.exports.html(Made("2026-01-01"))
     assert "3,000 examples" in page  # of both groups
+
+
+@pytest.mark.parametrize("noise", [None, LaplaceNoise(1.0)])
+def test_a_group_of_nobody_is_left_out_of_all_groups_together(noise, tmp_path):
+    rng = np.random.default_rng(4)
+    tables = {
+        "f": counted(1, noise=noise, rng=rng),
+        "x": counted(2, n=0, noise=noise, rng=rng),
+    }
+    result = timed_result(tables, CLAIM, Source(3, 3), [365])
+    together = result.together()
+    assert together.auc(365).value == result["f"].auc(365).value
+    assert any(note.startswith("x is left out: ") for note in together.notes)
+    assert "x: undefined: " in str(result)
+    assert "All groups together, without x;" in str(result)
+    pooled = result.together(within_groups=False)
+    assert pooled.table.total == pytest.approx(
+        sum(p.table.total for p in result.values())
+    )
+    result.save(tmp_path / "report.html")
+    assert "x: nothing can be told" in (tmp_path / "report.html").read_text()
+    json.loads(result.to_json())
+    result.exports.write(tmp_path)
+
+
+def test_groups_of_nobody_alone_are_undefined_together():
+    tables = {name: counted(1, n=0) for name in "fm"}
+    result = timed_result(tables, CLAIM, Source(3, 3), [365])
+    assert "Undefined: the pooled data hold no examples." in str(result)
+    assert math.isnan(result.together().auc(365).value)
+
+
+def test_any_group_that_is_refused_refuses_all_groups_together():
+    refused = replace(counted(2), refusal="a site sent what is no count")
+    for tables in (
+        {"a": counted(1), "b": refused},
+        {"b": refused, "a": counted(1)},
+    ):
+        result = timed_result(tables, CLAIM, Source(3, 3), [365])
+        assert result.together().table.refusal == "a site sent what is no count"
+        assert "b: undefined: a site sent what is no count." in str(result)
+        assert "b: AUC by 365" in result._repr_html_()
 
 
 def test_horizons_with_their_own_scores_have_an_integrated_brier_score():
