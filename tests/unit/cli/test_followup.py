@@ -125,6 +125,12 @@ def test_a_plan_predicts_its_errors_and_is_previewed():
     assert plan.facts.censoring == 0.4
     shown = done("preview", "plan.toml", "north.parquet", *FOLLOWED)
     assert "with an event by 1825" in shown
+    code, text = run(
+        *("preview", "plan.toml", "north.parquet", "--time", "days"),
+        *("--event", "sex", "--score", "risk"),
+    )
+    assert code
+    assert "code them so, as the plan does" in text
     code, text = run("preview", "plan.toml", "north.parquet", "--score", "risk")
     assert code
     assert "name the columns with --time and --event" in text
@@ -169,6 +175,10 @@ def test_counts_of_a_query_by_hand_are_those_of_the_rows():
     ("words", "said"),
     [
         (("evaluate", *SITES, *FOLLOWED), "needs horizons"),
+        (
+            ("evaluate", *SITES, *FOLLOWED, *HORIZONS, "--label", "died"),
+            "give label=, or time= and event= instead of it",
+        ),
         (
             ("evaluate", *SITES, "--label", "died", "--score", "risk", *HORIZONS),
             "--time|time=",
