@@ -96,6 +96,14 @@ def test_every_form_of_follow_up_is_evaluated(more, said):
                 for k in ("km", "auc", "calibration", "decision")
             },
         ),
+        (
+            ("--group", "sex", *(f"--in-group={g}" for g in ("f", "m", "nobody"))),
+            {
+                f"{g}-{k}"
+                for g in "fm"
+                for k in ("km", "auc", "calibration", "decision")
+            },
+        ),
         (("--kind", "other", "--low", "0", "--high", "1"), {"km", "auc"}),
     ],
 )
@@ -103,6 +111,17 @@ def test_every_form_of_follow_up_is_evaluated(more, said):
 def test_every_part_is_drawn(more, pictures):
     done("evaluate", *SITES, *FOLLOWED, *HORIZONS, *FACTS, *more, "--plots", "plots")
     assert {path.stem for path in Path("plots").iterdir()} == pictures
+
+
+@pytest.mark.usefixtures("folder")
+def test_noise_alone_is_not_drawn():
+    noisy = ("--privacy", "distributed", "--epsilon", "0.001")
+    code, text = run(
+        *("evaluate", *SITES, *FOLLOWED, *HORIZONS, *FACTS, *noisy, "--plots", "plots")
+    )
+    assert code
+    assert "no curve to draw: too few examples for this epsilon" in text
+    assert not Path("plots").exists()
 
 
 @pytest.mark.usefixtures("folder")
