@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _MOST_TIMES: Final = 12
 """Times that the slider of the page has, beside the horizons."""
 _MARKS: Final = 5
-"""Times under the survival curves at which numbers at risk are given."""
+"""Intervals of the time axis, at most, that have numbers at risk at their ends."""
 _ROW: Final = 15
 """Height of a line of numbers at risk."""
 _THIRD_GROUP: Final = ".band.c2, .dot.c2 { fill: var(--c2); }\n"
@@ -332,10 +332,13 @@ def survival_svg(curves: Sequence[SurvivalCurve], name: str) -> str:
 
 
 def _marks(curves: Sequence[SurvivalCurve]) -> list[float]:
-    """Return some of the cuts, the first and the last among them."""
-    times = max((c.times for c in curves), key=len)
-    places = np.unique(np.linspace(0, len(times) - 1, _MARKS).round().astype(int))
-    return [float(t) for t in times[places]]
+    """Return cuts so far apart that numbers under them fit; the first and the last too."""
+    first, *others = max((c.times for c in curves), key=len).tolist()
+    marks, last = [first], max(others, default=first)
+    for t in others:
+        if t == last or min(t - marks[-1], last - t) >= last / _MARKS:
+            marks.append(t)
+    return marks
 
 
 def _survival_frame(curves: Sequence[SurvivalCurve], name: str) -> Frame:

@@ -24,6 +24,7 @@ from discreet.privacy.loss import Unbounded
 from discreet.report.evaluation import Source
 from discreet.report.record import Made
 from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
+from discreet.report.timed_page import survival_svg
 from timed_oracle import aalen_johansen, auc_of_cause, tabulate
 
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
@@ -169,6 +170,20 @@ def test_the_page_is_the_same_bytes_and_has_every_time_of_the_slider(result, tmp
     assert "Calibration by 365" in page
     result.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 20_000
+
+
+def test_numbers_at_risk_do_not_lie_on_each_other(result):
+    """At cuts that are close together only one of them has numbers."""
+    crowded = replace(counted(), cuts=np.array([0.0, 10.0, 20.0, 30.0, 540.0, 730.0]))
+    for part, shown in (
+        (result, [0, 180, 365, 540, 730]),
+        (TimedEvaluation.of(crowded, CLAIM, Source(3, 3), [730]), [0, 540, 730]),
+    ):
+        svg = survival_svg(part.kaplan_meier(), "km")
+        marks = re.findall(r'y="379" text-anchor="\w+">([\d,]+)<', svg)
+        lowest = part.kaplan_meier()[0]
+        known = dict(zip(lowest.times, lowest.at_risk, strict=True))
+        assert marks == [f"{known[t]:,.0f}" for t in shown]
 
 
 def test_the_page_allows_its_own_style_and_script_alone(result):
