@@ -329,11 +329,11 @@ class TimedEvaluation(Shown):
         part them; 1 is everybody.
         """
         table, edges = self.table, self.table.edges.array
-        if isinstance(groups, int):
-            shares = groups_of(table, groups)
+        if isinstance(groups, int | np.integer):
+            shares = groups_of(table, int(groups))
             ends = [edges[np.flatnonzero(s)[0]] for s in shares[1:]]
         else:
-            ends = sorted(float(t) for t in groups)
+            ends = _parting_scores(groups)
             shares = groups_between(table, ends)
         names = _group_names([float(end) for end in ends])
         pairs = zip(names, shares, strict=True)
@@ -499,6 +499,19 @@ _NO_MEAN: Final = (
 )
 _MOST_BELOW: Final = 0.99
 """A decision curve ends at the score that this share of examples lies below."""
+
+
+def _parting_scores(given: Sequence[float]) -> list[float]:
+    try:
+        scores = sorted(float(t) for t in given)
+    except (TypeError, ValueError):
+        scores = [math.nan]
+    if not all(map(math.isfinite, scores)):
+        raise InputError(
+            "groups is how many groups there are, or the scores that part them: 3, or "
+            "[0.1, 0.2]"
+        )
+    return scores
 
 
 def _group_names(ends: Sequence[float]) -> list[str]:

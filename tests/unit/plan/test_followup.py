@@ -201,9 +201,10 @@ def test_sites_that_differ_in_their_columns_are_refused():
         ({"horizons": [2], "cuts": 2}, r"cuts= lists times as numbers"),
         ({"horizons": [2], "cuts": ["late"]}, r"cuts= lists times as numbers"),
         ({"horizons": [2], "intervals": 2.5}, "must be a whole number"),
+        ({"horizons": [2], "interpolation": "linear"}, "leave out method="),
     ],
 )
-def test_times_that_are_no_list_of_numbers_are_refused(given, said):
+def test_words_that_are_none_of_follow_up_are_refused(given, said):
     site = Examples([0.1, 0.9], time=[1, 2], event=[0, 1])
     with pytest.raises(InputError, match=said):
         discreet.evaluate([site], **given)

@@ -206,6 +206,10 @@ def test_survival_of_risk_groups_can_be_cut_by_number_or_by_score(result):
     assert low.name == "below 0.2"
     assert high.name == "0.2 or more"
     assert low.at_risk[0] + high.at_risk[0] == pytest.approx(1500)
+    assert len(result.kaplan_meier(np.int64(3))) == 3
+    for groups in ("a", ["a"], [math.nan], 0.2):
+        with pytest.raises(InputError, match="or the scores that part them"):
+            result.kaplan_meier(groups)
 
 
 def test_a_noisy_release_shows_its_noise(tmp_path):
@@ -479,6 +483,16 @@ def test_independent_censoring_is_told_once(own, groups):
     assert str(result).count("independent censoring") == 1
     page = re.sub(r"<script.*?</script>", "", result.exports.html(), flags=re.DOTALL)
     assert page.count("independent censoring") == 1
+
+
+def test_the_claim_of_two_models_on_ones_own_data_promises_nothing():
+    site = one_site(shape=(1500, 2))
+    own, simulated = (
+        discreet.compare(given, horizons=[1, 3], groups=[])
+        for given in (site, [site] * 2)
+    )
+    assert own.claim.setting == "own data"
+    assert simulated.claim.setting == "simulated"
 
 
 @pytest.mark.parametrize("events", [(0, 0), (0, 1), (0, 2)])
