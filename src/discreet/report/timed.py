@@ -724,8 +724,9 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         time: float | None = None,
         ax: Axes | None = None,
     ) -> Display:
-        """Draw one kind of picture of the first part."""
-        return self.first.plot(kind, path, time=time, ax=ax)
+        """Draw one kind of picture of the first part that has one."""
+        told = (part for part in self.values() if part.table.refusal is None)
+        return next(told, self.first).plot(kind, path, time=time, ax=ax)
 
 
 @dataclass(frozen=True)

@@ -311,14 +311,15 @@ def test_groups_are_shown_side_by_side_and_together():
 def test_a_group_of_nobody_is_left_out_of_all_groups_together(noise, tmp_path):
     rng = np.random.default_rng(4)
     tables = {
-        "f": counted(1, noise=noise, rng=rng),
         "x": counted(2, n=0, noise=noise, rng=rng),
+        "f": counted(1, noise=noise, rng=rng),
     }
     result = timed_result(tables, CLAIM, Source(3, 3), [365])
     together = result.together()
     assert together.auc(365).value == result["f"].auc(365).value
     assert any(note.startswith("x is left out: ") for note in together.notes)
     assert "x: undefined: " in str(result)
+    assert result.plot("km").ax_.get_title(loc="left") == "Survival by risk group"
     assert "All groups together, without x;" in str(result)
     pooled = result.together(within_groups=False)
     assert pooled.table.total == pytest.approx(
