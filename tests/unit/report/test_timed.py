@@ -8,8 +8,10 @@ import hashlib
 import json
 import math
 import re
+import sys
 from dataclasses import replace
 from html import escape
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -368,6 +370,28 @@ def test_two_models_have_a_difference_whose_error_is_the_most_it_can_be():
     assert "the most" in (found.caution or "")
     with pytest.raises(InputError, match="only groups"):
         result.together()
+
+
+def test_every_form_is_logged_by_horizon_with_the_ends_of_its_intervals(monkeypatch):
+    logged = []
+    active = SimpleNamespace(info=SimpleNamespace(run_id="1"))
+    fake = SimpleNamespace(
+        active_run=lambda: active, log_metrics=logged.append, set_tags=lambda _: None
+    )
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    tables = {"a": counted(1), "b": counted(2)}
+    one = TimedEvaluation.of(tables["a"], CLAIM, Source(3, 3), [365, 730])
+    groups = timed_result(tables, CLAIM, Source(3, 3), [365])
+    models = timed_result(tables, CLAIM, Source(3, 3), [365], kind="models")
+    for result in (one, groups, models):
+        assert result.log_mlflow(page=False) == "1"
+    low, high = one.auc(730).interval()
+    assert logged[0]["auc_by_730"] == one.auc(730).value
+    assert (logged[0]["auc_by_730_low"], logged[0]["auc_by_730_high"]) == (low, high)
+    assert logged[1]["b/uno"] == groups["b"].uno.value
+    assert logged[1]["concordance"] == groups.together().concordance.value
+    difference = models.difference("auc", 365).value
+    assert logged[2]["summary/AUC_ first less second"] == difference
 
 
 # -- causes, groups and assumptions of real runs ------------------------------------------
