@@ -311,14 +311,20 @@ class TimedEvaluation(Shown):
             places = 1 / (1 + np.exp(-places))
         inner = places[(reached[:-1] < _MOST_BELOW) & (places > 0) & (places < 1)]
         step = max(1, math.ceil(inner.size / _DECISIONS))
-        planned = () if self.plan is None else self.plan.thresholds
-        inside = [t for t in planned if 0 < t < 1]
-        thresholds = np.unique(np.concatenate([inner[::step], inside]))
+        thresholds = np.unique(np.concatenate([inner[::step], self._planned]))
         return DecisionCurve(
             thresholds,
             tuple(net_benefit(self.table, time, t) for t in thresholds.tolist()),
             tuple(net_benefit_of_all(self.table, time, t) for t in thresholds.tolist()),
         )
+
+    @property
+    def _planned(self) -> list[float]:
+        """The plan's thresholds that are probabilities, of logits too."""
+        planned = () if self.plan is None else self.plan.thresholds
+        if self.table.edges.scores.kind == "logit":
+            planned = tuple(0.5 + math.tanh(t / 2) / 2 for t in planned)
+        return [t for t in planned if 0 < t < 1]
 
     def kaplan_meier(
         self, groups: int | Sequence[float] = RISK_GROUPS
@@ -386,11 +392,15 @@ class TimedEvaluation(Shown):
         """Return the measures that are defined at a horizon by their titles."""
         measures = self.at(time)
         risk = self._no_risk(time) is None
-        return {
+        rows = {
             TIMED[name].title: measures[name]
             for name in measures
             if risk or not TIMED[name].needs_probabilities
         }
+        for threshold in self._planned if risk else ():
+            benefit = net_benefit(self.table, time, threshold)
+            rows[f"net benefit at {threshold:.3g}"] = benefit
+        return rows
 
     def overall(self) -> dict[str, Estimate]:
         """Return the measures over all times by their titles."""

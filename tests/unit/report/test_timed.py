@@ -372,6 +372,25 @@ def test_two_models_have_a_difference_whose_error_is_the_most_it_can_be():
         result.together()
 
 
+@pytest.mark.parametrize("kind", ["probability", "logit"])
+def test_net_benefit_at_the_plans_thresholds_is_a_row(kind):
+    rng = np.random.default_rng(1)
+    risk, place = 0.05 + 0.9 * rng.random(1500), 0.25
+    if kind == "logit":
+        risk, place = np.log(risk / (1 - risk)), math.log(place / (1 - place))
+    site = discreet.Examples(
+        risk, time=rng.random(1500) * 4, event=rng.integers(0, 2, 1500), kind=kind
+    )
+    result = discreet.evaluate([site] * 2, horizons=[1, 3], thresholds=[place])
+    found = result.rows(3.0)["net benefit at 0.25"]
+    assert found.value == pytest.approx(result.net_benefit(3, 0.25).value)
+    assert 0 < found.interval().high - found.interval().low < 0.2
+    assert not any("net benefit" in title for title in result.rows(1.0))
+    assert np.isclose(result.net_benefit(3).thresholds, 0.25).any()
+    assert str(result).count("net benefit at 0.25") == 1
+    assert "net benefit at 0.25" in result.exports.html(Made("2026-01-01"))
+
+
 def test_every_form_is_logged_by_horizon_with_the_ends_of_its_intervals(monkeypatch):
     logged = []
     active = SimpleNamespace(info=SimpleNamespace(run_id="1"))
