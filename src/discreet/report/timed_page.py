@@ -195,7 +195,7 @@ def _follow_up(result: TimedEvaluation) -> str:
     median = result.median_follow_up
     last = f"counted up to {result.table.cuts[-1]:g}"
     if math.isnan(median.value):
-        return f"more than half are followed longer than that; {last}"
+        return f"median beyond {result.table.cuts[-1]:g}, {last}"
     return f"median {median.value:.4g}, {last}"
 
 

@@ -174,6 +174,13 @@ def test_the_page_is_the_same_bytes_and_has_every_time_of_the_slider(result, tmp
     assert (tmp_path / "report.html").stat().st_size > 20_000
 
 
+def test_a_median_follow_up_past_the_last_cut_is_not_said_of_most_examples(result):
+    """Events end follow-up too: the median is of the reverse Kaplan-Meier curve."""
+    page = result.exports.html(Made("2026-01-01"))
+    assert "median beyond 730, counted up to 730" in page
+    assert result.at_risk[730.0] < 1500 / 2
+
+
 def test_numbers_at_risk_do_not_lie_on_each_other(result):
     """At cuts that are close together only one of them has numbers."""
     crowded = replace(counted(), cuts=np.array([0.0, 10.0, 20.0, 30.0, 540.0, 730.0]))
