@@ -106,10 +106,16 @@ class ScoredRows(FeatureRows):
         """Read the rows of one site."""
         return read(place, **{**self.columns(score), **more})
 
+    @property
+    def _label(self) -> str | None:
+        """The column of labels, which ``read`` refuses beside an event's."""
+        unsaid = self.label == ScoredRows.label
+        return None if self.event is not None and unsaid else self.label
+
     def columns(self, score: list[str]) -> dict[str, Any]:
         """Return the keywords of ``read``."""
         return {
-            "label": None if self.event is not None else self.label,
+            "label": self._label,
             "time": self.time,
             "event": self.event,
             "score": score[0] if len(score) == 1 else score,

@@ -46,6 +46,8 @@ OPTION_NAMES: Final = {
     "multiclass": "ovo",
     "scores": "score",
     "inputs": "input",
+    "horizons": "horizon",
+    "cuts": "cut",
 }
 """Options whose names differ from Python's keywords."""
 _KEYWORDS: Final = frozenset(
@@ -57,10 +59,12 @@ _KEYWORDS: Final = frozenset(
         *("table", "where", "query"),
         *("max_examples_per_site", "min_survivors", "colluders", "privacy"),
         *("epsilon", "delta", "mechanism", "unit", "labels", "site", "per_site"),
+        *("time", "event", "causes", "intervals"),
     )
 )
 _ASSIGNED: Final = re.compile(
-    r"\b([a-z_]+)=('(?P<text>[^']*)'|\[[^\]]*\]|(?P<number>[\d.]*\d)|True)?"
+    r"\b([a-z_]+)=('(?P<text>[^']*)'|\[(?P<numbers>[\d., ]*\d)?[^\]]*\]|"
+    r"(?P<number>[\d.]*\d)|True)?"
 )
 _CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)")
 """How click refuses a value that is none of an option's."""
@@ -143,6 +147,8 @@ def in_options(sentence: str) -> str:
     '--privacy distributed needs --epsilon, for instance --epsilon 1'
     >>> in_options("declare decimal=',' and percent=True")
     'declare --decimal "," and --percent'
+    >>> in_options("for instance horizons=[365, 1825]")
+    'for instance --horizon 365 --horizon 1825'
     """
     return _ASSIGNED.sub(_option, sentence)
 
@@ -153,6 +159,8 @@ def _option(match: re.Match[str]) -> str:
         return match.group(0)
     value = match.group("text") or match.group("number")
     option = f"--{OPTION_NAMES.get(word, word).replace('_', '-')}"
+    if numbers := match.group("numbers"):
+        return " ".join(f"{option} {number}" for number in numbers.split(", "))
     if not value or word == "multiclass":
         return option
     return f"{option} {value}" if _BARE.fullmatch(value) else f'{option} "{value}"'

@@ -370,6 +370,8 @@ def _write_plots(result: Result, folder: Path) -> None:
 
     def kinds(part: Any) -> list[str]:
         if part.plan is not None and part.plan.horizons:
+            if part.table.refusal is not None:
+                return []
             risks = part.predicts is not None
             return ["km", "auc", *(["calibration", "decision"] if risks else [])]
         part.roc_curve()  # refuses where there is no curve, before a folder is made
@@ -379,6 +381,8 @@ def _write_plots(result: Result, folder: Path) -> None:
 
     parts: Mapping[str, Any] = result.exports.parts
     drawn = {name: kinds(part) for name, part in parts.items()}
+    if not any(drawn.values()):
+        next(iter(parts.values())).plot("km")  # refuses, and says why
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts.items():
         stem = f"{safe_file_name(name)}-" if name else ""

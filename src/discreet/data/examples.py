@@ -437,7 +437,7 @@ class Examples:
 
     def _diagnosis(self) -> InputError:  # noqa: C901 - one sentence a cause
         """Read everything once more and say how much is wrong, and what to do."""
-        rows = cells = outside = missing = nonnumeric = untimed = 0
+        rows = cells = outside = missing = nonnumeric = untimed = worded = 0
         strange = [0] * self.label_columns
         percents, bits, shares = self.scores.kind == "probability", True, True
         seen, odd = _Seen(self.label_code), OddCells(PLAIN, self._source.options)
@@ -452,6 +452,7 @@ class Examples:
             cells += int(weights.sum()) * len(raw.scores)
             if raw.times is not None:
                 untimed += int(weights[~TimeCuts.fits(numbers(raw.times))].sum())
+                worded += floats(raw.times) is None
             labels = numbers(raw.labels)
             shares = shares and bool(((labels >= 0) & (labels <= 1)).all())
             for column in raw.scores:
@@ -471,17 +472,24 @@ class Examples:
             problem = problem or "scores are text or other objects; give numbers"
         elif problem is None and (outside or missing):
             problem = self._range_problem(outside, missing, cells, percents=percents)
-        elif problem is None and untimed:
+        elif problem is None and (untimed or worded):
             problem = (
                 f"{untimed} of {rows} times are missing, negative, infinite or no "
                 "numbers; mend or drop these rows"
+                if untimed
+                else "times are text or other objects; give numbers"
             )
         elif problem is None and self.timed and self.label_code.positive is None:
-            most = len(self.label_code.names) - 1
+            most, agreed = len(self.label_code.names) - 1, "classes" in self.settled
+            more = (
+                "as the plan does"
+                if agreed
+                else "with causes= for more kinds of events"
+            )
             problem = (
                 f"{strange[0]} of {rows} events are missing or no whole number from 0 "
-                f"(censored) to {most}; code them so, with causes= for more kinds of "
-                "events, or name the one event with positive="
+                f"(censored) to {most}; code them so, {more}, or name the one event with "
+                "positive="
             )
         elif problem is None and any(strange) and bits and shares:
             problem = (

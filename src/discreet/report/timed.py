@@ -31,6 +31,7 @@ from discreet.metrics.timed_table import (
     class_estimate,
     groups_between,
     groups_of,
+    mean_predicted,
     median_follow_up,
     net_benefit,
     net_benefit_of_all,
@@ -40,7 +41,7 @@ from discreet.plan.followup import INDEPENDENT_CENSORING
 from discreet.plan.plan import Plan
 from discreet.privacy.claim import Claim
 from discreet.report.evaluation import Source
-from discreet.report.shown import Shown
+from discreet.report.shown import Shown, estimates_html
 from discreet.report.text import metric_table
 from discreet.statistic.timed import TimedCounts
 
@@ -62,6 +63,22 @@ _OF_A_CAUSE: Final = ("observed_risk", "auc")
 CENSORING: Final = f"it is assumed that {INDEPENDENT_CENSORING}"
 """The note of a result whose claim does not name the assumption."""
 WITHIN: Final = "censoring is estimated within each of the declared groups"
+_SURE: Final = 4.0
+"""A total below this many standard deviations of its noise is no total."""
+
+
+def too_few(table: FollowUp) -> str | None:
+    """Return why a table tells nothing, if so: it holds nobody, or mostly noise."""
+    noise = table.noise_sd * math.sqrt(sum(part.size for part in table.counts))
+    if table.total > _SURE * noise:
+        return None
+    if table.exact:
+        return "the pooled data hold no examples"
+    return (
+        f"too few examples for this epsilon: the release counts {table.total:,.0f} with "
+        f"a noise of {noise:,.0f}, and measures need {_SURE:g} times the noise; use more "
+        "data, a larger epsilon, or fewer bins and intervals"
+    )
 
 
 class DecisionCurve(NamedTuple):
@@ -108,6 +125,7 @@ class TimedEvaluation(Shown):
         Without horizons the last cut is one.
         """
         table = FollowUp.of(counts, cause=cause)
+        table = replace(table, refusal=table.refusal or too_few(table))
         first = (
             counts if isinstance(counts, TimedCounts) else next(iter(counts.values()))
         )
@@ -167,8 +185,19 @@ class TimedEvaluation(Shown):
     def _measured(self, name: str, time: float) -> Estimate:
         key = (name, time)
         if key not in self._found:
-            self._found[key] = TIMED[name].measure(self.table, time)
+            lost = name == "observed_expected" and self._mean_is_lost
+            self._found[key] = (
+                Estimate.undefined(_NO_MEAN, TIMED[name].support)
+                if lost
+                else TIMED[name].measure(self.table, time)
+            )
         return self._found[key]
+
+    @cached_property
+    def _mean_is_lost(self) -> bool:
+        """Whether the noise hides the mean score, by which the O:E ratio divides."""
+        mean = mean_predicted(self.table)
+        return self.table.refusal is None and mean.value <= mean.noise
 
     @cached_property
     def _found(self) -> dict[tuple[str, float], Estimate]:
@@ -282,14 +311,20 @@ class TimedEvaluation(Shown):
             places = 1 / (1 + np.exp(-places))
         inner = places[(reached[:-1] < _MOST_BELOW) & (places > 0) & (places < 1)]
         step = max(1, math.ceil(inner.size / _DECISIONS))
-        planned = () if self.plan is None else self.plan.thresholds
-        inside = [t for t in planned if 0 < t < 1]
-        thresholds = np.unique(np.concatenate([inner[::step], inside]))
+        thresholds = np.unique(np.concatenate([inner[::step], self._planned]))
         return DecisionCurve(
             thresholds,
             tuple(net_benefit(self.table, time, t) for t in thresholds.tolist()),
             tuple(net_benefit_of_all(self.table, time, t) for t in thresholds.tolist()),
         )
+
+    @property
+    def _planned(self) -> list[float]:
+        """The plan's thresholds that are probabilities, of logits too."""
+        planned = () if self.plan is None else self.plan.thresholds
+        if self.table.edges.scores.kind == "logit":
+            planned = tuple(0.5 + math.tanh(t / 2) / 2 for t in planned)
+        return [t for t in planned if 0 < t < 1]
 
     def kaplan_meier(
         self, groups: int | Sequence[float] = RISK_GROUPS
@@ -300,11 +335,11 @@ class TimedEvaluation(Shown):
         part them; 1 is everybody.
         """
         table, edges = self.table, self.table.edges.array
-        if isinstance(groups, int):
-            shares = groups_of(table, groups)
+        if isinstance(groups, int | np.integer):
+            shares = groups_of(table, int(groups))
             ends = [edges[np.flatnonzero(s)[0]] for s in shares[1:]]
         else:
-            ends = sorted(float(t) for t in groups)
+            ends = _parting_scores(groups)
             shares = groups_between(table, ends)
         names = _group_names([float(end) for end in ends])
         pairs = zip(names, shares, strict=True)
@@ -357,11 +392,15 @@ class TimedEvaluation(Shown):
         """Return the measures that are defined at a horizon by their titles."""
         measures = self.at(time)
         risk = self._no_risk(time) is None
-        return {
+        rows = {
             TIMED[name].title: measures[name]
             for name in measures
             if risk or not TIMED[name].needs_probabilities
         }
+        for threshold in self._planned if risk else ():
+            benefit = net_benefit(self.table, time, threshold)
+            rows[f"net benefit at {threshold:.3g}"] = benefit
+        return rows
 
     def overall(self) -> dict[str, Estimate]:
         """Return the measures over all times by their titles."""
@@ -406,12 +445,12 @@ class TimedEvaluation(Shown):
         if wide:
             curve = {f"AUC by {t:g}": e for t, e in self.auc_over_time.items()}
             lines.append(metric_table(curve, "over time"))
-        shown = [0.0, *self.horizons]
-        at_risk = self.at_risk
-        still = (f"{at_risk[t]:,.0f} at time {t:g}" for t in shown if t in at_risk)
-        lines.append(f"Number at risk: {', '.join(still)}; {self._followed()}.")
         if self.table.refusal is not None:
             lines.append(f"Undefined: {self.table.refusal}.")
+        else:
+            shown, at_risk = [0.0, *self.horizons], self.at_risk
+            still = (f"{at_risk[t]:,.0f} at time {t:g}" for t in shown if t in at_risk)
+            lines.append(f"Number at risk: {', '.join(still)}; {self._followed()}.")
         lines += [f"Note: {note}." for note in self.notes]
         bins, intervals = len(self.table.edges), len(self.table.cuts) - 1
         size = sum(r.total.size for r in self.source.releases) * 8 / 1024
@@ -464,8 +503,25 @@ class TimedEvaluation(Shown):
         return picture(self, kind, time=time, ax=ax, path=path)
 
 
+_NO_MEAN: Final = (
+    "the noise is larger than the mean prediction: use more data, a larger epsilon, or "
+    "fewer bins and intervals"
+)
 _MOST_BELOW: Final = 0.99
 """A decision curve ends at the score that this share of examples lies below."""
+
+
+def _parting_scores(given: Sequence[float]) -> list[float]:
+    try:
+        scores = sorted(float(t) for t in given)
+    except (TypeError, ValueError):
+        scores = [math.nan]
+    if not all(map(math.isfinite, scores)):
+        raise InputError(
+            "groups is how many groups there are, or the scores that part them: 3, or "
+            "[0.1, 0.2]"
+        )
+    return scores
 
 
 def _group_names(ends: Sequence[float]) -> list[str]:
@@ -509,11 +565,13 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
     def together(self, *, within_groups: bool = True) -> TimedEvaluation:
         """Return the result of all groups, censoring estimated within each of them.
 
-        Without ``within_groups`` censoring is that of everybody.
+        Without ``within_groups`` censoring is that of everybody. Where it is estimated
+        within groups, those with too few examples are left out, and a note says so.
         """
         if self.kind != "groups":
             raise InputError("only groups hold each example once: there is no sum")
-        tables = [part.table for part in self.parts.values()]
+        few = self._too_few if within_groups else {}
+        tables = [part.table for name, part in self.items() if name not in few]
         blocks = [
             np.concatenate([getattr(t, name) for t in tables])
             for name in ("events", "censored", "beyond")
@@ -529,10 +587,30 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
             censored=blocks[1],
             beyond=blocks[2],
             noise=noise,
-            notes=tuple(dict.fromkeys(n for t in tables for n in t.notes)),
+            refusal=None,
+            notes=(
+                *dict.fromkeys(n for t in tables for n in t.notes),
+                *(f"{name} is left out: {reason}" for name, reason in few.items()),
+            ),
         )
+        own = [
+            part.table.refusal
+            for name, part in self.items()
+            if part.table.refusal != too_few(part.table)
+        ]
+        table = replace(table, refusal=next(filter(None, own), too_few(table)))
         source = replace(self.first.source, part="")
         return replace(self.first, table=table, source=source)
+
+    @property
+    def _too_few(self) -> dict[str, str]:
+        """Why groups have too few examples, by name; empty where all of them do."""
+        few = {
+            name: reason
+            for name, part in self.items()
+            if (reason := too_few(part.table)) and reason == part.table.refusal
+        }
+        return few if len(few) < len(self) else {}
 
     @property
     def integrated_brier(self) -> Estimate:
@@ -609,8 +687,10 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         for name, part in self.items() if wide else ():
             lines += [name, *part._lines(wide=True), ""]  # noqa: SLF001 - its own parts
         lines.append(metric_table(self.summary()))
+        lines += [] if wide else self._undefined()
         if self.kind == "groups":
-            lines.append(f"All groups together; {WITHIN}:")
+            without = f", without {', '.join(self._too_few)}" if self._too_few else ""
+            lines.append(f"All groups together{without}; {WITHIN}:")
             tables = self.together().tables()
             lines += [metric_table(rows, title) for title, rows in tables.items()]
         for name, note in self.notes if not wide else ():
@@ -620,9 +700,20 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         lines.append(counted.count_words())
         return "\n".join([*lines, str(self.claim)])
 
+    def _undefined(self) -> Iterator[str]:
+        """Say of which parts nothing can be told, and why; each reason once."""
+        refusals = {name: part.table.refusal for name, part in self.items()}
+        for reason in filter(None, dict.fromkeys(refusals.values())):
+            names = [name for name, own in refusals.items() if own == reason]
+            every = len(names) == len(self)
+            yield f"{'Undefined' if every else ', '.join(names) + ': undefined'}: {reason}."
+
     def __repr__(self) -> str:
         claim = f"{self.claim.loss}, {self.claim.setting}"
         return f"TimedEvaluations({', '.join(self)}; {claim})"
+
+    def _repr_html_(self) -> str:
+        return estimates_html(self.summary(), self.claim)
 
     @property
     def exports(self) -> TimedExports:  # type: ignore[override]
@@ -643,8 +734,9 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         time: float | None = None,
         ax: Axes | None = None,
     ) -> Display:
-        """Draw one kind of picture of the first part."""
-        return self.first.plot(kind, path, time=time, ax=ax)
+        """Draw one kind of picture of the first part that has one."""
+        told = (part for part in self.values() if part.table.refusal is None)
+        return next(told, self.first).plot(kind, path, time=time, ax=ax)
 
 
 @dataclass(frozen=True)

@@ -149,10 +149,12 @@ class TimedExports:
             raise InputError("the smallest cell count is 0 or more")
         where = Path(folder)
         (where / "plp").mkdir(parents=True, exist_ok=True)
-        parts = self.parts.items()
+        parts = [(n, p) for n, p in self.parts.items() if p.table.refusal is None]
         tables = {
             "measures.csv": [
-                {"part": n, **row} for n, p in parts for row in _measures(p)
+                {"part": n, **row}
+                for n, p in self.parts.items()
+                for row in _measures(p)
             ],
             "survival.csv": [
                 {"part": n, **row} for n, p in parts for row in _survival(p)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _MOST_TIMES: Final = 12
 """Times that the slider of the page has, beside the horizons."""
 _MARKS: Final = 5
-"""Times under the survival curves at which numbers at risk are given."""
+"""Intervals of the time axis, at most, that have numbers at risk at their ends."""
 _ROW: Final = 15
 """Height of a line of numbers at risk."""
 _THIRD_GROUP: Final = ".band.c2, .dot.c2 { fill: var(--c2); }\n"
@@ -190,10 +190,12 @@ def _sites(result: TimedEvaluation) -> str:
 
 
 def _follow_up(result: TimedEvaluation) -> str:
+    if result.table.refusal is not None:
+        return "nothing can be told"
     median = result.median_follow_up
     last = f"counted up to {result.table.cuts[-1]:g}"
     if math.isnan(median.value):
-        return f"more than half are followed longer than that; {last}"
+        return f"median beyond {result.table.cuts[-1]:g}, {last}"
     return f"median {median.value:.4g}, {last}"
 
 
@@ -330,14 +332,18 @@ def survival_svg(curves: Sequence[SurvivalCurve], name: str) -> str:
 
 
 def _marks(curves: Sequence[SurvivalCurve]) -> list[float]:
-    """Return some of the cuts, the first and the last among them."""
-    times = max((c.times for c in curves), key=len)
-    places = np.unique(np.linspace(0, len(times) - 1, _MARKS).round().astype(int))
-    return [float(t) for t in times[places]]
+    """Return cuts so far apart that numbers under them fit; the first and the last too."""
+    first, *others = max((c.times for c in curves), key=len).tolist()
+    marks, last = [first], max(others, default=first)
+    for t in others:
+        if t == last or min(t - marks[-1], last - t) >= last / _MARKS:
+            marks.append(t)
+    return marks
 
 
 def _survival_frame(curves: Sequence[SurvivalCurve], name: str) -> Frame:
-    last = max(float(c.times[-1]) for c in curves)
+    # Where nobody is followed past the first cut there is no time but 0.
+    last = max(float(c.times[-1]) for c in curves) or 1.0
     strokes = [Stroke(c.times, c.low, k, upper=c.high) for k, c in enumerate(curves)]
     strokes += [Stroke(c.times, c.survival, k) for k, c in enumerate(curves)]
     lowest = min(float(c.low.min()) for c in curves)
@@ -546,7 +552,7 @@ def _draw_calibration(axes: Axes, result: TimedEvaluation, time: float) -> None:
     curve = result.calibration(time)
     low, high = curve.band
     reach = np.maximum(np.vstack([curve.risk - low, high - curve.risk]), 0.0)
-    top = float(np.nanmax([*high, *curve.predicted]))
+    top = float(np.nanmax([*high, *curve.predicted, 0.1]))
     axes.plot([0, top], [0, top], color="0.6", lw=0.9, ls=":", label="as predicted")
     axes.errorbar(
         curve.predicted, curve.risk, yerr=reach, color=PALETTE[0], fmt="o", ms=4
@@ -577,7 +583,9 @@ def notebook(result: TimedEvaluation) -> str:
     rows |= result.overall()
     model = result.plan.model.name if result.plan is not None else ""
     heading = f"{model or 'Time to event'}: {result.count_words()}"
-    pictures = "".join(picture_html(result.plot(kind)) for kind in ("km", "auc"))
+    kinds: tuple[TimedPlot, ...] = ("km", "auc")
+    drawn = kinds if result.table.refusal is None else ()
+    pictures = "".join(picture_html(result.plot(kind)) for kind in drawn)
     return (
         f"<p><b>{escape(heading)}</b></p>{table_html(rows)}"
         f"{pictures}{claim_html(result.claim)}"

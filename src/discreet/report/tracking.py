@@ -2,7 +2,8 @@
 
 Of each metric ``auc`` the run gets ``auc``, ``auc_low`` and ``auc_high``, the ends of its 95%
 interval; of a rate at a threshold ``recall_at_0.5`` and its ends. Parts stand before a
-slash: ``north/auc``. The pooled value beside sites or groups has no name before it.
+slash: ``north/auc``. The pooled value beside sites or groups has no name before it. Of
+time to event the names end in the horizon: ``auc_by_365``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from discreet.report.record import Made
 if TYPE_CHECKING:
     from discreet.report.evaluation import Evaluation
     from discreet.report.exports import Exports
+    from discreet.report.timed_exports import TimedExports
 
 RATES_LOGGED: Final = ("precision", "recall", "specificity", "accuracy", "f1")
 ARTIFACT: Final = "discreet/report.html"
@@ -28,7 +30,9 @@ _ODD: Final = re.compile(r"[^\w\-. ]+")
 _LONGEST_TAG: Final = 5000
 
 
-def log_mlflow(exports: Exports, *, page: bool = True, record: bool = True) -> str:
+def log_mlflow(
+    exports: Exports | TimedExports, *, page: bool = True, record: bool = True
+) -> str:
     """Log a result to the active MLflow run, or to a new one; return the run's id.
 
     ``page`` saves the report as the artifact ``discreet/report.html``; ``record`` as for
@@ -48,8 +52,15 @@ def log_mlflow(exports: Exports, *, page: bool = True, record: bool = True) -> s
         return str(run.info.run_id)
 
 
-def _log(mlflow: Any, exports: Exports, *, page: bool, record: bool) -> None:
-    mlflow.log_metrics(dict(metrics_of(exports)))
+def _log(
+    mlflow: Any, exports: Exports | TimedExports, *, page: bool, record: bool
+) -> None:
+    from discreet.report.timed_exports import TimedExports  # noqa: PLC0415 - cycle
+
+    values = (
+        timed_of(exports) if isinstance(exports, TimedExports) else metrics_of(exports)
+    )
+    mlflow.log_metrics(dict(values))
     plan, claim = exports.first.plan, exports.claim
     tags = {
         "discreet.version": Made().discreet,
@@ -96,3 +107,20 @@ def _ends(name: str, estimate: Estimate) -> Iterator[tuple[str, float]]:
     ):
         if math.isfinite(value):
             yield key, value
+
+
+def timed_of(exports: TimedExports) -> Iterator[tuple[str, float]]:
+    """Yield the names and values of time to event, as ``metrics_of`` does."""
+    whole = exports.whole
+    parts = {f"{_ODD.sub('_', name)}/": p for name, p in exports.parts.items() if name}
+    if whole is None or whole.kind == "groups":
+        parts[""] = exports.first if whole is None else whole.together()
+    for prefix, part in parts.items():
+        for time in part.horizons:
+            for name, estimate in part.at(time).items():
+                yield from _ends(f"{prefix}{name}_by_{time:g}", estimate)
+        yield from _ends(f"{prefix}concordance", part.concordance)
+        yield from _ends(f"{prefix}uno", part.uno)
+    if whole is not None and whole.kind != "groups":
+        for title, estimate in whole.summary().items():
+            yield from _ends(f"summary/{_ODD.sub('_', title)}", estimate)

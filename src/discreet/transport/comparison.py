@@ -154,13 +154,15 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     model = model_of(privacy, epsilon, delta)
     facts = PublicFacts(examples, prevalence, sites[0].scores, censoring)
     cohort = model.cohort(len(sites))
+    setting: Setting = "own data" if own else "simulated"
     followup = followup_of(sites, horizons, cuts, intervals, models=True)
     if followup is not None and groups is not None:
         raise InputError("time to event of two models is compared without groups")
     if followup is not None:
         timed = recommend(facts, model, followup=followup, cohort=cohort)
         tables: TimedEvaluations = named(
-            carried_out(timed, sites, entropy=entropy), names or _called(columns)
+            carried_out(timed, sites, entropy=entropy, setting=setting),
+            names or _called(columns),
         )
         return tables
     inverse_scale = model.inverse_scale(cohort, cells=1 if form == "joint" else 2)
@@ -175,7 +177,6 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
         statistic = PairedInGroups(edges, edges, form, tuple(groups))
     plan = replace(base, rounds=(Round(statistic),))
     check_grouped(sites, groups)
-    setting: Setting = "own data" if own else "simulated"
     result = carried_out(plan, sites, entropy=entropy, setting=setting)
     compared: ModelComparison | GroupedComparison = named(
         result, names or _called(columns)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, cast
 
+from discreet.codec.parsing import whole
 from discreet.data.examples import Examples
 from discreet.data.labels import LabelCode
 from discreet.data.python_model import PythonModel, predicts
@@ -238,14 +239,34 @@ def followup_of(
         if any(given is not None for given in (horizons, cuts, intervals)):
             raise InputError(
                 "horizons= and cuts of time need follow-up: name the columns with time= "
-                "and event=, or give Examples(scores, time=..., event=...)"
+                "and event=, or give Examples that have both"
             )
         return None
     code = first.label_code.classes
     causes = 1 if code is None else len(code) - 1
+    if intervals is not None:
+        whole(intervals, "the number of intervals", error=InputError)
     return FollowUpQuestion.asked(
-        horizons, cuts, intervals, causes, first.columns, models=models
+        _times("horizons", horizons),
+        _times("cuts", cuts),
+        intervals,
+        causes,
+        first.columns,
+        models=models,
     )
+
+
+def _times(word: str, given: Any) -> tuple[float, ...] | None:
+    """Return a list of times as floats; the digits of a text are no list."""
+    if given is None:
+        return None
+    times: Any = None if isinstance(given, str) else given
+    try:
+        return tuple(float(t) for t in times)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{word}= lists times as numbers, for instance {word}=[365, 1825]"
+        ) from None
 
 
 def model_of(

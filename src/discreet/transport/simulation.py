@@ -301,8 +301,11 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     )
     ref = ModelRef(name) if name else plan.model
     plan = replace(plan, cohort=cohort, model=scorer.ref(name) if scorer else ref)
-    if method is not None and followup is not None:
-        raise InputError("a published method measures two classes, not time to event")
+    if followup is not None and (method or interpolation):
+        raise InputError(
+            "a published method and an interpolation are of two classes, not of time to "
+            "event: leave out method= and interpolation="
+        )
     if method is not None:
         plan = replace(plan, rounds=(Round(method.hierarchy()),))
     fitted_by = None if interpolation is None else plan.privacy.estimator(interpolation)

@@ -96,6 +96,14 @@ def test_every_form_of_follow_up_is_evaluated(more, said):
                 for k in ("km", "auc", "calibration", "decision")
             },
         ),
+        (
+            ("--group", "sex", *(f"--in-group={g}" for g in ("f", "m", "nobody"))),
+            {
+                f"{g}-{k}"
+                for g in "fm"
+                for k in ("km", "auc", "calibration", "decision")
+            },
+        ),
         (("--kind", "other", "--low", "0", "--high", "1"), {"km", "auc"}),
     ],
 )
@@ -103,6 +111,17 @@ def test_every_form_of_follow_up_is_evaluated(more, said):
 def test_every_part_is_drawn(more, pictures):
     done("evaluate", *SITES, *FOLLOWED, *HORIZONS, *FACTS, *more, "--plots", "plots")
     assert {path.stem for path in Path("plots").iterdir()} == pictures
+
+
+@pytest.mark.usefixtures("folder")
+def test_noise_alone_is_not_drawn():
+    noisy = ("--privacy", "distributed", "--epsilon", "0.001")
+    code, text = run(
+        *("evaluate", *SITES, *FOLLOWED, *HORIZONS, *FACTS, *noisy, "--plots", "plots")
+    )
+    assert code
+    assert "no curve to draw: too few examples for this epsilon" in text
+    assert not Path("plots").exists()
 
 
 @pytest.mark.usefixtures("folder")
@@ -125,6 +144,12 @@ def test_a_plan_predicts_its_errors_and_is_previewed():
     assert plan.facts.censoring == 0.4
     shown = done("preview", "plan.toml", "north.parquet", *FOLLOWED)
     assert "with an event by 1825" in shown
+    code, text = run(
+        *("preview", "plan.toml", "north.parquet", "--time", "days"),
+        *("--event", "sex", "--score", "risk"),
+    )
+    assert code
+    assert "code them so, as the plan does" in text
     code, text = run("preview", "plan.toml", "north.parquet", "--score", "risk")
     assert code
     assert "name the columns with --time and --event" in text
@@ -169,6 +194,10 @@ def test_counts_of_a_query_by_hand_are_those_of_the_rows():
     ("words", "said"),
     [
         (("evaluate", *SITES, *FOLLOWED), "needs horizons"),
+        (
+            ("evaluate", *SITES, *FOLLOWED, *HORIZONS, "--label", "died"),
+            "give label=, or time= and event= instead of it",
+        ),
         (
             ("evaluate", *SITES, "--label", "died", "--score", "risk", *HORIZONS),
             "--time|time=",

@@ -192,6 +192,24 @@ def test_sites_that_differ_in_their_columns_are_refused():
         discreet.evaluate([one])
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"horizons": 2}, r"horizons= lists times as numbers"),
+        ({"horizons": "12"}, r"horizons= lists times as numbers"),
+        ({"horizons": ["soon"]}, r"horizons= lists times as numbers"),
+        ({"horizons": [2], "cuts": 2}, r"cuts= lists times as numbers"),
+        ({"horizons": [2], "cuts": ["late"]}, r"cuts= lists times as numbers"),
+        ({"horizons": [2], "intervals": 2.5}, "must be a whole number"),
+        ({"horizons": [2], "interpolation": "linear"}, "leave out method="),
+    ],
+)
+def test_words_that_are_none_of_follow_up_are_refused(given, said):
+    site = Examples([0.1, 0.9], time=[1, 2], event=[0, 1])
+    with pytest.raises(InputError, match=said):
+        discreet.evaluate([site], **given)
+
+
 def test_a_score_column_for_each_horizon_predicts_it():
     rng = np.random.default_rng(1)
     scores = rng.random((400, 2))

@@ -8,8 +8,10 @@ import hashlib
 import json
 import math
 import re
+import sys
 from dataclasses import replace
 from html import escape
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from discreet.privacy.loss import Unbounded
 from discreet.report.evaluation import Source
 from discreet.report.record import Made
 from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
+from discreet.report.timed_page import survival_svg
 from timed_oracle import aalen_johansen, auc_of_cause, tabulate
 
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
@@ -171,6 +174,27 @@ def test_the_page_is_the_same_bytes_and_has_every_time_of_the_slider(result, tmp
     assert (tmp_path / "report.html").stat().st_size > 20_000
 
 
+def test_a_median_follow_up_past_the_last_cut_is_not_said_of_most_examples(result):
+    """Events end follow-up too: the median is of the reverse Kaplan-Meier curve."""
+    page = result.exports.html(Made("2026-01-01"))
+    assert "median beyond 730, counted up to 730" in page
+    assert result.at_risk[730.0] < 1500 / 2
+
+
+def test_numbers_at_risk_do_not_lie_on_each_other(result):
+    """At cuts that are close together only one of them has numbers."""
+    crowded = replace(counted(), cuts=np.array([0.0, 10.0, 20.0, 30.0, 540.0, 730.0]))
+    for part, shown in (
+        (result, [0, 180, 365, 540, 730]),
+        (TimedEvaluation.of(crowded, CLAIM, Source(3, 3), [730]), [0, 540, 730]),
+    ):
+        svg = survival_svg(part.kaplan_meier(), "km")
+        marks = re.findall(r'y="379" text-anchor="\w+">([\d,]+)<', svg)
+        lowest = part.kaplan_meier()[0]
+        known = dict(zip(lowest.times, lowest.at_risk, strict=True))
+        assert marks == [f"{known[t]:,.0f}" for t in shown]
+
+
 def test_the_page_allows_its_own_style_and_script_alone(result):
     page = result.exports.html(Made("2026-01-01"))
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
@@ -191,6 +215,10 @@ def test_survival_of_risk_groups_can_be_cut_by_number_or_by_score(result):
     assert low.name == "below 0.2"
     assert high.name == "0.2 or more"
     assert low.at_risk[0] + high.at_risk[0] == pytest.approx(1500)
+    assert len(result.kaplan_meier(np.int64(3))) == 3
+    for groups in ("a", ["a"], [math.nan], 0.2):
+        with pytest.raises(InputError, match="or the scores that part them"):
+            result.kaplan_meier(groups)
 
 
 def test_a_noisy_release_shows_its_noise(tmp_path):
@@ -209,9 +237,62 @@ def test_a_refused_release_gives_a_result_that_says_why(tmp_path):
     assert math.isnan(result.auc(365).value)
     assert math.isnan(result.concordance.value)
     assert "Undefined: a site sent what is no count." in str(result)
+    assert "median follow-up" not in str(result)
     result.save(tmp_path / "report.html")
     assert "no count" in (tmp_path / "report.html").read_text()
     json.loads(result.to_json())
+    assert "<details>" in result._repr_html_()
+    assert {path.stem for path in result.exports.write(tmp_path)} == {"measures"}
+
+
+@pytest.mark.parametrize("examples", [-40.0, 0.0, 60.0])
+def test_a_release_that_is_mostly_noise_says_so(examples, tmp_path):
+    """Every cell's noise has a variance of nearly 2."""
+    counts = counted()
+    empty = replace(
+        counts,
+        events=0 * counts.events,
+        censored=0 * counts.censored,
+        beyond=np.full(len(EDGES), examples / len(EDGES)),
+        noise=LaplaceNoise(1.0),
+    )
+    result = TimedEvaluation.of(empty, CLAIM, Source(3, 3), [365])
+    assert "too few examples for this epsilon: the release counts" in str(result)
+    assert math.isnan(result.observed_risk(365).value)
+    result.save(tmp_path / "report.html")
+    json.loads(result.to_json())
+
+
+def test_a_mean_prediction_below_its_noise_has_no_ratio(tmp_path):
+    counts = counted()
+    lost = counts.beyond.copy()
+    lost[:] = 0
+    lost[0], lost[-1] = 4000, -1700
+    low = replace(
+        counts,
+        events=0 * counts.events,
+        censored=0 * counts.censored,
+        beyond=lost,
+        noise=LaplaceNoise(1.0),
+    )
+    result = TimedEvaluation.of(low, CLAIM, Source(3, 3), [365])
+    ratio = result.measure("observed_expected", 365)
+    assert "larger than the mean prediction" in (ratio.unusable or "")
+    assert not math.isnan(result.observed_risk(365).value)
+    result.save(tmp_path / "report.html")
+
+
+def test_follow_up_that_ends_before_the_first_cut_gives_a_page_without_curves(tmp_path):
+    """Times in years and horizons in days, say."""
+    counts = counted()
+    events, censored = 0 * counts.events, 0 * counts.censored
+    events[..., 0], censored[:, 0] = 3, 40
+    early = replace(counts, events=events, censored=censored, beyond=0 * counts.beyond)
+    result = TimedEvaluation.of(early, CLAIM, Source(3, 3), [365])
+    assert "nobody was followed past 365" in str(result)
+    result.save(tmp_path / "report.html")
+    for kind in ("km", "auc", "calibration", "decision"):
+        result.plot(kind)
 
 
 # -- several --------------------------------------------------------------------------
@@ -235,6 +316,49 @@ def test_groups_are_shown_side_by_side_and_together():
     assert "3,000 examples" in page  # of both groups
 
 
+@pytest.mark.parametrize("noise", [None, LaplaceNoise(1.0)])
+def test_a_group_of_nobody_is_left_out_of_all_groups_together(noise, tmp_path):
+    rng = np.random.default_rng(4)
+    tables = {
+        "x": counted(2, n=0, noise=noise, rng=rng),
+        "f": counted(1, noise=noise, rng=rng),
+    }
+    result = timed_result(tables, CLAIM, Source(3, 3), [365])
+    together = result.together()
+    assert together.auc(365).value == result["f"].auc(365).value
+    assert any(note.startswith("x is left out: ") for note in together.notes)
+    assert "x: undefined: " in str(result)
+    assert result.plot("km").ax_.get_title(loc="left") == "Survival by risk group"
+    assert "All groups together, without x;" in str(result)
+    pooled = result.together(within_groups=False)
+    assert pooled.table.total == pytest.approx(
+        sum(p.table.total for p in result.values())
+    )
+    result.save(tmp_path / "report.html")
+    assert "x: nothing can be told" in (tmp_path / "report.html").read_text()
+    json.loads(result.to_json())
+    result.exports.write(tmp_path)
+
+
+def test_groups_of_nobody_alone_are_undefined_together():
+    tables = {name: counted(1, n=0) for name in "fm"}
+    result = timed_result(tables, CLAIM, Source(3, 3), [365])
+    assert "Undefined: the pooled data hold no examples." in str(result)
+    assert math.isnan(result.together().auc(365).value)
+
+
+def test_any_group_that_is_refused_refuses_all_groups_together():
+    refused = replace(counted(2), refusal="a site sent what is no count")
+    for tables in (
+        {"a": counted(1), "b": refused},
+        {"b": refused, "a": counted(1)},
+    ):
+        result = timed_result(tables, CLAIM, Source(3, 3), [365])
+        assert result.together().table.refusal == "a site sent what is no count"
+        assert "b: undefined: a site sent what is no count." in str(result)
+        assert "b: AUC by 365" in result._repr_html_()
+
+
 def test_horizons_with_their_own_scores_have_an_integrated_brier_score():
     tables = {f"{t:g}": counted(predicts=t) for t in (180.0, 365.0, 730.0)}
     result = timed_result(tables, CLAIM, Source(3, 3), [180, 365, 730], kind="horizons")
@@ -253,6 +377,47 @@ def test_two_models_have_a_difference_whose_error_is_the_most_it_can_be():
     assert "the most" in (found.caution or "")
     with pytest.raises(InputError, match="only groups"):
         result.together()
+
+
+@pytest.mark.parametrize("kind", ["probability", "logit"])
+def test_net_benefit_at_the_plans_thresholds_is_a_row(kind):
+    rng = np.random.default_rng(1)
+    risk, place = 0.05 + 0.9 * rng.random(1500), 0.25
+    if kind == "logit":
+        risk, place = np.log(risk / (1 - risk)), math.log(place / (1 - place))
+    site = discreet.Examples(
+        risk, time=rng.random(1500) * 4, event=rng.integers(0, 2, 1500), kind=kind
+    )
+    result = discreet.evaluate([site] * 2, horizons=[1, 3], thresholds=[place])
+    found = result.rows(3.0)["net benefit at 0.25"]
+    assert found.value == pytest.approx(result.net_benefit(3, 0.25).value)
+    assert 0 < found.interval().high - found.interval().low < 0.2
+    assert not any("net benefit" in title for title in result.rows(1.0))
+    assert np.isclose(result.net_benefit(3).thresholds, 0.25).any()
+    assert str(result).count("net benefit at 0.25") == 1
+    assert "net benefit at 0.25" in result.exports.html(Made("2026-01-01"))
+
+
+def test_every_form_is_logged_by_horizon_with_the_ends_of_its_intervals(monkeypatch):
+    logged = []
+    active = SimpleNamespace(info=SimpleNamespace(run_id="1"))
+    fake = SimpleNamespace(
+        active_run=lambda: active, log_metrics=logged.append, set_tags=lambda _: None
+    )
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    tables = {"a": counted(1), "b": counted(2)}
+    one = TimedEvaluation.of(tables["a"], CLAIM, Source(3, 3), [365, 730])
+    groups = timed_result(tables, CLAIM, Source(3, 3), [365])
+    models = timed_result(tables, CLAIM, Source(3, 3), [365], kind="models")
+    for result in (one, groups, models):
+        assert result.log_mlflow(page=False) == "1"
+    low, high = one.auc(730).interval()
+    assert logged[0]["auc_by_730"] == one.auc(730).value
+    assert (logged[0]["auc_by_730_low"], logged[0]["auc_by_730_high"]) == (low, high)
+    assert logged[1]["b/uno"] == groups["b"].uno.value
+    assert logged[1]["concordance"] == groups.together().concordance.value
+    difference = models.difference("auc", 365).value
+    assert logged[2]["summary/AUC_ first less second"] == difference
 
 
 # -- causes, groups and assumptions of real runs ------------------------------------------
@@ -369,6 +534,16 @@ def test_independent_censoring_is_told_once(own, groups):
     assert str(result).count("independent censoring") == 1
     page = re.sub(r"<script.*?</script>", "", result.exports.html(), flags=re.DOTALL)
     assert page.count("independent censoring") == 1
+
+
+def test_the_claim_of_two_models_on_ones_own_data_promises_nothing():
+    site = one_site(shape=(1500, 2))
+    own, simulated = (
+        discreet.compare(given, horizons=[1, 3], groups=[])
+        for given in (site, [site] * 2)
+    )
+    assert own.claim.setting == "own data"
+    assert simulated.claim.setting == "simulated"
 
 
 @pytest.mark.parametrize("events", [(0, 0), (0, 1), (0, 2)])

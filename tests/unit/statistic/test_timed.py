@@ -219,6 +219,7 @@ def test_people_are_bounded_by_their_own_rows_in_any_order():
         ({"time": [1, 2], "event": [0, 1], "causes": 2, "positive": 1}, "leave out"),
         ({"time": [1, -2], "event": [0, 1]}, "1 of 2 times are missing, negative"),
         ({"time": [1, "late"], "event": [0, 1]}, "1 of 2 times are missing, negative"),
+        ({"time": ["1", "2"], "event": [0, 1]}, "times are text or other objects"),
         ({"time": [1, 2], "event": [0, 2]}, r"1 of 2 events are missing or no whole"),
         ({"time": [1, 2, 3], "event": [0, 1]}, "equally long"),
     ],
