@@ -5,6 +5,7 @@ used. ``docs/wrong-uses.md`` has the sentences and the commands.
 """
 
 import copy
+import gzip
 import inspect
 import json
 import re
@@ -220,6 +221,9 @@ def _as_hospitals_have_them(folder):
         "spss.sav": b"$FL2",
         "model.onnx": onnx_files.MLP,
         "damaged.onnx": onnx_files.MLP[:100],
+        "sized.onnx": onnx_files.sized("ConstantOfShape"),
+        "commas.csv": b"a;b;c\n0,5;1,5;2,5\n",
+        "cut.csv.gz": gzip.compress(plain.encode())[:-8],
         "means.onnx": onnx_files.HOSTILE["ReduceMean"],
         "broken.xlsx": b"PK\x03\x04" + bytes(60),
     }
