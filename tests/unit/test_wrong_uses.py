@@ -59,10 +59,10 @@ def _result():
     return _evaluate(privacy="distributed", epsilon=1)
 
 
-def _plan():
-    return discreet.recommend(
-        discreet.PublicFacts(3000, 0.3), discreet.DistributedDP(1)
-    )
+def _plan(model=None):
+    scores = {} if model is None else {"scores": model.scores}
+    facts = discreet.PublicFacts(3000, 0.3, **scores)
+    return discreet.recommend(facts, discreet.DistributedDP(1), model=model)
 
 
 PYTHON = {
@@ -263,6 +263,9 @@ def commands(tmp_path_factory):
     (folder / "n.txt").write_text("y_true,y_score\n", encoding="utf-8")
     (folder / "plan.toml").write_text(dumps(_plan()), encoding="utf-8")
     _as_hospitals_have_them(folder)
+    model = discreet.ModelFile(folder / "model.onnx")
+    (folder / "m.toml").write_text(dumps(_plan(model)), encoding="utf-8")
+    model.close()
     run = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-c", DRIVER, json.dumps(list(COMMANDS))],
         capture_output=True,

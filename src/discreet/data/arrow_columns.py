@@ -54,6 +54,8 @@ class Names:
     """Further labels of the same rows: the k-th label has the k-th score."""
     texts: frozenset[str] | None = None
     """Where a model makes the scores: which of its columns, here ``scores``, are text."""
+    agreed: bool = False
+    """Whether a plan names the model's columns, and nobody here can."""
 
     def all(self) -> list[str]:
         """Return every column that is read, each once: a feature may be a group too."""
@@ -103,16 +105,23 @@ class Names:
             more = f" and {len(lacking) - _FEW} more" if len(lacking) > _FEW else ""
             raise self.problem(
                 f"the model needs {len(self.scores)} columns, and {first}{more} "
-                f"{'is' if len(lacking) == 1 else 'are'} missing; rename the columns, or "
-                "name them in the model's order with inputs="
+                f"{'is' if len(lacking) == 1 else 'are'} missing; rename the columns"
+                + (
+                    ""
+                    if self.agreed
+                    else ", or name them in the model's order with inputs="
+                )
             )
         listed = ", ".join(columns[:_LISTED])
         if len(columns) > _LISTED:
             listed += f" and {len(columns) - _LISTED} more"
         near = "" if len(missing) > 1 else did_you_mean(missing[0], columns)
+        options = "label=" if self.time is None else "time=, event="
+        if self.texts is None:
+            options = f"score= and {options}"
         raise self.problem(
             f"no column {', '.join(missing)} among {listed}{near}; name the columns "
-            f"with score= and {'label=' if self.time is None else 'time=, event='}"
+            f"with {options}"
         )
 
 

@@ -144,6 +144,7 @@ class ModelFile:
         self._columns: tuple[int, ...] | None = None
         self._process: ModelProcess | None = None
         self._open(Path(path), digest)
+        self.agreed = agreed is not None
         if agreed is not None:
             self._agree(*agreed)
             return

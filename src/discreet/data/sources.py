@@ -223,7 +223,7 @@ def _features(source: Any, names: Names, model: ModelFile) -> Names:
             "a table in a database is counted where it is, and a model needs its rows: "
             "export the features to Parquet, or give a frame"
         )
-    return replace(names, scores=model.inputs, texts=model.texts)
+    return replace(names, scores=model.inputs, texts=model.texts, agreed=model.agreed)
 
 
 def _check_labels(
