@@ -65,6 +65,13 @@ def _plan(model=None):
     return discreet.recommend(facts, discreet.DistributedDP(1), model=model)
 
 
+class _Predicts:
+    """Scores the first rows alone."""
+
+    def predict_proba(self, rows):
+        return np.full((len(rows) // 2, 2), 0.5)
+
+
 PYTHON = {
     "a column of sites in a list of sites": lambda: discreet.evaluate(
         [FRAME], site="ward"
@@ -180,6 +187,16 @@ PYTHON = {
     "a misspelled plot": lambda: _result().plot("calibraton"),
     "a misspelled effect of sites": lambda: _evaluate(heterogeneity=["aucc"]),
     "a misspelled column": lambda: _read(score="y_scor"),
+    "a model that is a class": lambda: discreet.evaluate([FRAME], model=_Predicts),
+    "an array for a fitted object": lambda: discreet.evaluate(
+        [FRAME.to_numpy()], model=_Predicts()
+    ),
+    "a file that a fitted object cannot read": lambda: discreet.evaluate(
+        ["rows.csv"], model=_Predicts(), decimal=","
+    ),
+    "a fitted object that skips rows": lambda: discreet.evaluate(
+        [FRAME], model=_Predicts()
+    ),
     "a model that is a pickle": lambda: _read(model="model.pkl"),
     "a model file that is not there": lambda: _read(model="nowhere.onnx"),
     "a model beside a column of scores": lambda: _read(
