@@ -240,12 +240,14 @@ def _as_hospitals_have_them(folder):
         "damaged.onnx": onnx_files.MLP[:100],
         "sized.onnx": onnx_files.sized("ConstantOfShape"),
         "commas.csv": b"a;b;c\n0,5;1,5;2,5\n",
+        "titled.csv": b"Export\n" + plain.encode(),
         "cut.csv.gz": gzip.compress(plain.encode())[:-8],
         "means.onnx": onnx_files.HOSTILE["ReduceMean"],
         "broken.xlsx": b"PK\x03\x04" + bytes(60),
     }
     for name, content in files.items():
         (folder / name).write_bytes(content)
+    openpyxl.Workbook().save(folder / "nothing.xlsx")
     for name, score in (("sheets.xlsx", 0.5), ("dates.xlsx", date(2025, 5, 1))):
         book = openpyxl.Workbook()
         book.active.title = "Scores"

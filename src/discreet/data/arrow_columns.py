@@ -93,6 +93,8 @@ class Names:
             if len(set(columns)) != len(columns):
                 raise self.problem("two columns have the same name")
             return
+        if not any(columns):
+            raise self.problem("there is no header: the first row names the columns")
         cells = [c.strip() for name in columns for c in re.split(r"[;\t|]", name)]
         if "" in cells[1:] or any(_DATA.match(cell) for cell in cells):
             # The header may be a row of data: do not repeat it.
@@ -119,6 +121,8 @@ class Names:
         options = "label=" if self.time is None else "time=, event="
         if self.texts is None:
             options = f"score= and {options}"
+        if sum(map(bool, columns)) == 1:
+            options += ", or remove what stands above the header"
         raise self.problem(
             f"no column {', '.join(missing)} among {listed}{near}; name the columns "
             f"with {options}"
