@@ -69,6 +69,8 @@ def score(
         raise InputError("give a model file")
     if out.exists():
         raise InputError(f"{out} is there already: name another file")
+    if not out.parent.is_dir():
+        raise InputError(f"there is no folder {out.parent}: make it first")
     if scores.percent:
         raise InputError("the model makes the scores: leave out percent=")
     names = Names(
