@@ -226,6 +226,21 @@ def test_a_tree_whose_child_is_not_there_is_refused():
         checked(files.tree(77))
 
 
+@pytest.mark.parametrize("places", [False, True])
+def test_a_tree_does_not_ask_for_a_feature_of_the_next_row(places):
+    """The proof says so, whether or not the runtime looks at the place."""
+    model = onnx.load_from_string(files.tree(3 if places else 4, places=places))
+    (asked,) = (
+        a for a in model.graph.node[0].attribute if a.name == "nodes_featureids"
+    )
+    for feature in (3, 10**6, -1):
+        asked.ints[0] = feature
+        with pytest.raises(InputError, match="a feature that is not there"):
+            checked(model.SerializeToString())
+    asked.ints[0] = 2
+    assert checked(model.SerializeToString()).batch == 4096
+
+
 @pytest.mark.parametrize("op", ["Div", "Mod"])
 def test_whole_numbers_are_not_divided_by_what_a_row_holds(tmp_path, op):
     """The processor stops at 7/0, and at the least number divided by -1."""
