@@ -5,6 +5,7 @@ used. ``docs/wrong-uses.md`` has the sentences and the commands.
 """
 
 import copy
+import gzip
 import inspect
 import json
 import re
@@ -58,10 +59,17 @@ def _result():
     return _evaluate(privacy="distributed", epsilon=1)
 
 
-def _plan():
-    return discreet.recommend(
-        discreet.PublicFacts(3000, 0.3), discreet.DistributedDP(1)
-    )
+def _plan(model=None):
+    scores = {} if model is None else {"scores": model.scores}
+    facts = discreet.PublicFacts(3000, 0.3, **scores)
+    return discreet.recommend(facts, discreet.DistributedDP(1), model=model)
+
+
+class _Predicts:
+    """Scores the first rows alone."""
+
+    def predict_proba(self, rows):
+        return np.full((len(rows) // 2, 2), 0.5)
 
 
 PYTHON = {
@@ -179,6 +187,16 @@ PYTHON = {
     "a misspelled plot": lambda: _result().plot("calibraton"),
     "a misspelled effect of sites": lambda: _evaluate(heterogeneity=["aucc"]),
     "a misspelled column": lambda: _read(score="y_scor"),
+    "a model that is a class": lambda: discreet.evaluate([FRAME], model=_Predicts),
+    "an array for a fitted object": lambda: discreet.evaluate(
+        [FRAME.to_numpy()], model=_Predicts()
+    ),
+    "a file that a fitted object cannot read": lambda: discreet.evaluate(
+        ["rows.csv"], model=_Predicts(), decimal=","
+    ),
+    "a fitted object that skips rows": lambda: discreet.evaluate(
+        [FRAME], model=_Predicts()
+    ),
     "a model that is a pickle": lambda: _read(model="model.pkl"),
     "a model file that is not there": lambda: _read(model="nowhere.onnx"),
     "a model beside a column of scores": lambda: _read(
@@ -220,11 +238,16 @@ def _as_hospitals_have_them(folder):
         "spss.sav": b"$FL2",
         "model.onnx": onnx_files.MLP,
         "damaged.onnx": onnx_files.MLP[:100],
+        "sized.onnx": onnx_files.sized("ConstantOfShape"),
+        "commas.csv": b"a;b;c\n0,5;1,5;2,5\n",
+        "titled.csv": b"Export\n" + plain.encode(),
+        "cut.csv.gz": gzip.compress(plain.encode())[:-8],
         "means.onnx": onnx_files.HOSTILE["ReduceMean"],
         "broken.xlsx": b"PK\x03\x04" + bytes(60),
     }
     for name, content in files.items():
         (folder / name).write_bytes(content)
+    openpyxl.Workbook().save(folder / "nothing.xlsx")
     for name, score in (("sheets.xlsx", 0.5), ("dates.xlsx", date(2025, 5, 1))):
         book = openpyxl.Workbook()
         book.active.title = "Scores"
@@ -259,6 +282,9 @@ def commands(tmp_path_factory):
     (folder / "n.txt").write_text("y_true,y_score\n", encoding="utf-8")
     (folder / "plan.toml").write_text(dumps(_plan()), encoding="utf-8")
     _as_hospitals_have_them(folder)
+    model = discreet.ModelFile(folder / "model.onnx")
+    (folder / "m.toml").write_text(dumps(_plan(model)), encoding="utf-8")
+    model.close()
     run = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "-c", DRIVER, json.dumps(list(COMMANDS))],
         capture_output=True,

@@ -241,6 +241,8 @@ class Rows(FileFormat, InDatabase):
                 f"the plan's scores are made here by the model file {measured.digest}: "
                 "give rows of features and --model"
             )
+        if self.score != ["y_score"]:
+            raise InputError("the model makes the scores: leave out score=")
         agreed = (measured.scoring, plan.facts.scores)
         return ModelFile(self.model, digest=measured.digest, agreed=agreed)
 

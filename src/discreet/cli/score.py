@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from discreet.cli import choices
+from discreet.cli.entry import in_options
 from discreet.data.arrow_columns import Names, plain_columns, taken
 from discreet.data.batches import RawBatch, RowSource
 from discreet.data.csv_file import CsvFile
@@ -50,7 +51,8 @@ def score(
     """Score rows of features with an ONNX file, here.
 
     The scores are written beside the columns that are no features, such as labels and
-    groups. A row that the model gives no number has an empty score.
+    groups. A row that the model gives no number has an empty score; if that is every
+    row, nothing is written.
 
     Options:
         inputs: A column that the model takes; repeat it in the model's order. By default
@@ -67,6 +69,8 @@ def score(
         raise InputError("give a model file")
     if out.exists():
         raise InputError(f"{out} is there already: name another file")
+    if not out.parent.is_dir():
+        raise InputError(f"there is no folder {out.parent}: make it first")
     if scores.percent:
         raise InputError("the model makes the scores: leave out percent=")
     names = Names(
@@ -76,7 +80,8 @@ def score(
         format=FileFormat(**scores.keywords()),
         texts=opened.texts,
     )
-    total, batches = _rows(file_source(features, names), opened)
+    source = file_source(features, names)
+    total, batches = _rows(source, opened)
     screen, rows, missing = Console(stderr=True), 0, 0
     with (
         Progress(console=screen, disable=not screen.is_terminal) as progress,
@@ -90,11 +95,16 @@ def score(
             rows += len(raw)
             writer.write(_beside(batch, names, chosen, column))
             progress.update(task, advance=len(raw))
+        why = source.damage() if missing else None
+        if rows and missing == rows:
+            raise names.problem(why or "the model gives no row a score")
     opened.close()
     typer.echo(
         f"{rows:,} rows are scored by {opened.digest}, {missing:,} of them without a "
         f"number; kind {opened.scores.kind}; they are in {out}"
     )
+    if why is not None:
+        typer.echo(in_options(f"{features.name}: {why}"), err=True)
 
 
 def _columns(model: ModelFile, wide: int) -> range:
@@ -165,7 +175,10 @@ def _as_text(batch: pa.RecordBatch) -> pa.RecordBatch:
     try:
         arrays = [column.cast(pa.string()) for column in batch.columns]
     except pa.ArrowException:
-        raise InputError("the file is not UTF-8 text; save it as UTF-8") from None
+        raise InputError(
+            "the file is not UTF-8 text: declare the encoding that it was saved in, such "
+            "as encoding='latin-1'"
+        ) from None
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 

@@ -54,6 +54,8 @@ class Names:
     """Further labels of the same rows: the k-th label has the k-th score."""
     texts: frozenset[str] | None = None
     """Where a model makes the scores: which of its columns, here ``scores``, are text."""
+    agreed: bool = False
+    """Whether a plan names the model's columns, and nobody here can."""
 
     def all(self) -> list[str]:
         """Return every column that is read, each once: a feature may be a group too."""
@@ -91,6 +93,8 @@ class Names:
             if len(set(columns)) != len(columns):
                 raise self.problem("two columns have the same name")
             return
+        if not any(columns):
+            raise self.problem("there is no header: the first row names the columns")
         cells = [c.strip() for name in columns for c in re.split(r"[;\t|]", name)]
         if "" in cells[1:] or any(_DATA.match(cell) for cell in cells):
             # The header may be a row of data: do not repeat it.
@@ -103,16 +107,25 @@ class Names:
             more = f" and {len(lacking) - _FEW} more" if len(lacking) > _FEW else ""
             raise self.problem(
                 f"the model needs {len(self.scores)} columns, and {first}{more} "
-                f"{'is' if len(lacking) == 1 else 'are'} missing; rename the columns, or "
-                "name them in the model's order with inputs="
+                f"{'is' if len(lacking) == 1 else 'are'} missing; rename the columns"
+                + (
+                    ""
+                    if self.agreed
+                    else ", or name them in the model's order with inputs="
+                )
             )
         listed = ", ".join(columns[:_LISTED])
         if len(columns) > _LISTED:
             listed += f" and {len(columns) - _LISTED} more"
         near = "" if len(missing) > 1 else did_you_mean(missing[0], columns)
+        options = "label=" if self.time is None else "time=, event="
+        if self.texts is None:
+            options = f"score= and {options}"
+        if sum(map(bool, columns)) == 1:
+            options += ", or remove what stands above the header"
         raise self.problem(
             f"no column {', '.join(missing)} among {listed}{near}; name the columns "
-            f"with score= and {'label=' if self.time is None else 'time=, event='}"
+            f"with {options}"
         )
 
 

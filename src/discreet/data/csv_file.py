@@ -16,6 +16,7 @@ A CSV file may also hold counts that somebody had an engine make (``CountsFile``
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import zlib
@@ -34,6 +35,7 @@ from discreet.arrays import IntVector
 from discreet.data.arrow_columns import Names, taken, views
 from discreet.data.batches import RawBatch, RowSource
 from discreet.data.file_format import (
+    FORBIDDEN,
     PLAIN,
     FileFormat,
     OddCells,
@@ -153,7 +155,13 @@ class CsvFile(RowSource):
             yield
         except InputError as err:
             raise self.names.problem(str(err)) from None
-        except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError):
+        except PermissionError:
+            raise self.names.problem(FORBIDDEN) from None
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise self.names.problem(
+                "this packed file is cut off or damaged: copy it again, or unpack it"
+            ) from None
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise self._no_header() from None
 
     def _no_header(self) -> InputError:

@@ -58,6 +58,7 @@ _OTHER_FILES: Final = (
     ),
 )
 _GZIP: Final = b"\x1f\x8b"
+FORBIDDEN: Final = "this file may not be read by you: change its permissions"
 _CHUNK: Final = 2**20
 _LONGEST_HEADER: Final = 2**21
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")

@@ -12,10 +12,10 @@ nothing with it.
     score: columns in shared memory  ->         run batches of one size
                                      <-         numbers in shared memory
 
-Rows are scored in batches of one size, the last one filled up with its own rows. So how
-an operator divides its work never depends on how many rows there are. A batch that fails
-is halved until the rows that fail are alone: these have no score (NaN), the others have
-the score that they have anyway.
+Rows are scored in batches of one size, the last one filled up with rows of the trial. So
+how an operator divides its work never depends on how many rows there are. A batch that
+fails is halved until the rows that fail are alone: these have no score (NaN), the others
+have the score that they have anyway.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -51,6 +51,8 @@ LOAD_SECONDS: Final = 120.0
 SCORE_SECONDS: Final = 600.0
 """Seconds for the rows of one request."""
 REQUEST_ROWS: Final = 2**16
+LONGEST_TEXT: Final = 256
+"""Bytes of a category as UTF-8; a longer one has no score."""
 _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR")
 """What the process gets to know of the environment: no password, no token."""
 _LONGEST_REPLY: Final = 2**26
@@ -89,6 +91,9 @@ class ModelProcess:
         environment = {k: v for k, v in os.environ.items() if k in _ENVIRONMENT}
         environment |= {"MALLOC_ARENA_MAX": "2", "OMP_NUM_THREADS": "1"}
         environment |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        # Large tensors are given back at once: a batch needs what it needs, in any thread.
+        environment |= {"MALLOC_MMAP_THRESHOLD_": str(2**22)}
+        environment |= {"MALLOC_TRIM_THRESHOLD_": str(2**26)}
         self._shared = _shared_file()
         self._view: mmap.mmap | None = None
         self._lock = threading.Lock()
@@ -279,14 +284,16 @@ def _limit(memory: int, threads: int) -> None:
     """Limit what this process may take: memory beyond now, no files, no core dumps."""
     import resource  # noqa: PLC0415 - POSIX
 
-    held = 2**30
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        held = int(statm.read_text().split()[0]) * mmap.PAGESIZE
-    most = held + memory + threads * 2**24
+    most = (_held() or 2**30) + memory + threads * 2**24
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _held() -> int:
+    """Return this process's size in bytes; 0 where the system does not tell."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[0]) * mmap.PAGESIZE if statm.exists() else 0
 
 
 @dataclass
@@ -301,8 +308,10 @@ class _Worker:
     features: Sequence[Feature] = ()
     names: Collection[str] = ()
     columns: int = 1
+    full: Sequence[NDArray[Any]] = ()
+    """A batch on which no operator fails: what a smaller one is filled up with."""
     view: mmap.mmap | None = None
-    pool: ThreadPoolExecutor | None = None
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
     def load(
         self,
@@ -374,15 +383,49 @@ class _Worker:
         """Hold what was proved to what the runtime does, and settle the trial's rows."""
         from discreet.data import onnx_hazards as hazards  # noqa: PLC0415 - needs onnx
 
-        names = list(ready.shapes)
+        graph = ready.model.graph
+        made = [name for node in graph.node for name in node.output if name]
+        names = list(ready.shapes) or [*self.names, *made]
         raw = hazards.probe(ready.model, names, ready.divisors)
         session = self._opened(raw, optimized=False)
         hazards.check_types(session, ready.divisors)  # before a row is tried
-        given = self._given(trial.settle())
-        if hazards.shapes(session, names, given) != list(ready.shapes.values()):
+        self.full = trial.settle()
+        sizes = hazards.shapes(session, names, self._given(self.full))
+        if ready.shapes and sizes != list(ready.shapes.values()):
             raise InputError(
                 "a tensor of the model has another shape than its operators say"
             )
+        hazards.check_room(session, dict(zip(names, sizes, strict=True)))
+        del session
+        self.pool = self._pool()
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """Return as many threads as batches fit in memory side by side.
+
+        Otherwise it would depend on how many rows there are whether they have scores.
+        """
+        import resource  # noqa: PLC0415 - POSIX
+
+        most, many = resource.getrlimit(resource.RLIMIT_AS)[0], self.threads
+        pool = ThreadPoolExecutor(many)
+        list(pool.map(self._fits, range(many)))  # what threads hold for themselves
+        held = 0 if most == resource.RLIM_INFINITY else _held()
+        while held and many:
+            share = (most - held) * 9 // 10 // many
+            resource.setrlimit(resource.RLIMIT_AS, (held + share, most))
+            fits = self._fits() and self._fits()
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            if fits:
+                break
+            many //= 2
+        if not many:
+            raise MemoryError
+        return pool if many == self.threads else ThreadPoolExecutor(many)
+
+    def _fits(self, _: int = 0) -> bool:
+        with suppress(MemoryError):
+            return self.takes(list(self.full))
+        return False
 
     def _opened(self, raw: bytes, *, optimized: bool = True) -> Any:
         options = self.runtime.SessionOptions()
@@ -432,8 +475,6 @@ class _Worker:
 
     def scored(self, columns: Sequence[NDArray[Any]], rows: int) -> FloatVector:
         """Return the scores of all rows, batch by batch."""
-        if self.pool is None:
-            self.pool = ThreadPoolExecutor(self.threads)
         pieces = [
             [column[start : start + self.batch] for column in columns]
             for start in range(0, rows, self.batch)
@@ -457,9 +498,9 @@ class _Worker:
         return _stacked([self._piece([c[rows] for c in columns]) for rows in halves])
 
     def _batch(self, columns: list[NDArray[Any]], many: int) -> FloatVector:
-        if many < self.batch:  # filled up with its own rows
-            places = np.arange(self.batch) % many
-            columns = [column[places] for column in columns]
+        if many < self.batch:
+            both = zip(columns, self.full, strict=True)
+            columns = [np.concatenate([own, full[many:]]) for own, full in both]
         first, *encoded = self.session.run(None, self._given(columns))
         scores = np.asarray(first, dtype=np.float64).reshape(self.batch, -1)[:many]
         for output in encoded:

@@ -28,7 +28,12 @@ from onnx import (
 from onnx import helper as onnx_helper
 
 from discreet.codec.parsing import shown
-from discreet.data.onnx_hazards import check_trees, divisors
+from discreet.data.onnx_hazards import (
+    check_sizes,
+    check_texts,
+    check_trees,
+    divisors,
+)
 from discreet.data.onnx_rules import (
     DOMAINS,
     LONGEST,
@@ -350,8 +355,10 @@ def _prove(
                 "by itself"
             )
         check_trees(node)
+    check_texts(nodes, constants)
     if batch == 1:
         _refuse_training(nodes, constants)
+        check_sizes(nodes, inputs)
         return {}  # one row at a time, by operators that draw nothing at random
     states: dict[str, State] = {
         held.name: Fixed(tuple(held.dims), array_of(held)) for held in constants

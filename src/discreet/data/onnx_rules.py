@@ -687,8 +687,16 @@ def _any_rows(call: _Call) -> State:
     return call.rows()
 
 
+def _features(call: _Call) -> None:
+    """Refuse trees that ask for a feature beyond the row's: it would be the next row's."""
+    wide = _table(call).shape[1]
+    asked = call.attributes.get("nodes_featureids", ())
+    if asked and not 0 <= min(asked) <= max(asked) < wide:
+        raise InputError(f"{title(call.node)} asks for a feature that is not there")
+
+
 def _classifier(call: _Call) -> list[State]:
-    _table(call)
+    _features(call)
     labels = labels_of(call.node)
     many = 2 if labels is None else max(len(labels), 1)
     if call.node.op_type == "SVMClassifier":
@@ -700,7 +708,7 @@ def _classifier(call: _Call) -> list[State]:
 
 
 def _regressor(call: _Call) -> State:
-    _table(call)
+    _features(call)
     many = call.attributes.get("n_targets", call.attributes.get("targets", 1))
     return Rows((call.batch, int(many)), 0)
 

@@ -8,10 +8,12 @@ an object has no digest that a site could check: between separate sites a model 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from discreet.codec.parsing import shown
 from discreet.data.batches import Arrays, RawBatch
 from discreet.data.cells import canonical, texts
 from discreet.data.examples import Examples
@@ -23,6 +25,7 @@ from discreet.optional import load
 
 IN_PROCESS: Final = "in this process"
 """What ``Examples.scored_by`` says of scores that a Python object made."""
+_FRAME: Final = "read the file with pandas and give the frame"
 _PREDICT: Final = ("predict_proba", "decision_function")
 
 
@@ -43,6 +46,11 @@ class PythonModel:
         low: float | None = None,
         high: float | None = None,
     ) -> None:
+        if isinstance(model, type):
+            raise InputError(
+                f"{model.__name__} is a class: give a fitted object, model="
+                f"{model.__name__}().fit(X, y)"
+            )
         self._model, self._code = model, code
         self.name = type(model).__name__
         self.output = next(n for n in _PREDICT if callable(getattr(model, n, None)))
@@ -80,8 +88,12 @@ class PythonModel:
         subject: str | None = None,
         weight: str | None = None,
         name: str = "",
+        **other: Any,
     ) -> tuple[Examples, Scoring]:
         """Score a frame or a file; every column that is not named here is a feature."""
+        if other:
+            listed = ", ".join(f"{word}=" for word in other)
+            raise InputError(f"leave out {listed}, and {_FRAME}")
         frame = _frame(source)
         used = [each for each in (label, group, subject, weight) if each is not None]
         features = list(getattr(self._model, "feature_names_in_", ())) or [
@@ -89,13 +101,20 @@ class PythonModel:
         ]
         lacking = [str(c) for c in (*features, *used) if c not in frame.columns]
         if lacking:
-            raise InputError(f"no column {', '.join(lacking)}; the model needs it")
+            raise InputError(
+                f"the model needs {len(used) + len(features)} columns with the label, and "
+                f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing: "
+                "rename the columns"
+                + (f", or {_FRAME}" if isinstance(source, str | Path) else "")
+            )
         taken = frame[features]
         if hasattr(self._model, "n_features_in_") and not hasattr(
             self._model, "feature_names_in_"
         ):
             taken = taken.to_numpy()  # what it was fitted on
         values = np.asarray(getattr(self._model, self.output)(taken))
+        if len(values) != len(frame):
+            raise InputError(f"{self.name} gives other than one score for each row")
         matrix = values.reshape(len(frame), -1).astype(np.float64)
         if max(self.columns) >= matrix.shape[1]:
             raise InputError(f"{self.name} gives {matrix.shape[1]} columns of scores")
@@ -138,9 +157,19 @@ def _frame(source: Any) -> Any:
         )
     if hasattr(source, "to_pandas"):
         return source.to_pandas()
-    text = str(source)
-    if text.endswith((".parquet", ".pq")):
-        return pandas.read_parquet(source)
-    if text.endswith((".csv", ".csv.gz")):
-        return pandas.read_csv(source)
-    raise InputError("a Python object scores frames, Parquet and CSV files")
+    if not isinstance(source, str | Path):
+        raise InputError(
+            "a Python object scores frames: name the columns, pandas.DataFrame(X, "
+            "columns=names)"
+        )
+    path = Path(source)
+    reads = {".parquet": pandas.read_parquet, ".pq": pandas.read_parquet}
+    reads |= {".csv": pandas.read_csv, ".gz": pandas.read_csv}
+    if path.suffix not in reads:
+        raise InputError(f"{shown(path.name)}: {_FRAME}")
+    if not path.is_file():
+        raise InputError(f"{shown(path.name)}: no such file")
+    try:
+        return reads[path.suffix](path)
+    except (ValueError, OSError):  # their texts quote cells
+        raise InputError(f"{shown(path.name)} is not read as it is: {_FRAME}") from None

@@ -35,6 +35,7 @@ from discreet.data.cells import canonical, numbers
 from discreet.data.file_format import unread
 from discreet.data.labels import LabelCode
 from discreet.data.model_process import (
+    LONGEST_TEXT,
     REQUEST_ROWS,
     Feature,
     ModelProcess,
@@ -47,8 +48,6 @@ from discreet.vocabulary import understood
 MOST_BYTES: Final = 2**29
 """Of a model file."""
 MOST_COLUMNS: Final = 2**16
-LONGEST_TEXT: Final = 4096
-"""Characters of a category; a longer one has no score."""
 _NEAR: Final = 1e-5
 """A probability of 32 bits may exceed 1 by its rounding."""
 _RAW: Final = frozenset({"Gemm", "MatMul", "Add"})
@@ -145,6 +144,7 @@ class ModelFile:
         self._columns: tuple[int, ...] | None = None
         self._process: ModelProcess | None = None
         self._open(Path(path), digest)
+        self.agreed = agreed is not None
         if agreed is not None:
             self._agree(*agreed)
             return
@@ -399,9 +399,9 @@ def _as_declared(feature: Feature, given: Columns, bad: BoolVector) -> NDArray[A
         words = np.empty((many, feature.width), dtype=object)
         for k, column in enumerate(given):
             cells = ["" if cell is None else cell for cell in column.tolist()]
-            if any(len(cell) > LONGEST_TEXT for cell in cells):
-                bad |= np.array([len(cell) > LONGEST_TEXT for cell in cells])
-                cells = [cell[:LONGEST_TEXT] for cell in cells]
+            if any(long := [_long(cell) for cell in cells]):
+                bad |= np.array(long)
+                cells = ["" if _long(cell) else cell for cell in cells]
             words[:, k] = cells
         return words
     matrix: NDArray[Any] = np.empty((many, feature.width), dtype=feature.kind)
@@ -419,6 +419,14 @@ def _as_declared(feature: Feature, given: Columns, bad: BoolVector) -> NDArray[A
         with np.errstate(over="ignore", invalid="ignore"):
             matrix[:, k] = values
     return matrix
+
+
+def _long(cell: str) -> bool:
+    """Say whether a category has too many bytes; four are the most of a character."""
+    return (
+        len(cell) > LONGEST_TEXT // 4
+        and len(cell.encode(errors="surrogatepass")) > LONGEST_TEXT
+    )
 
 
 @dataclass(eq=False)

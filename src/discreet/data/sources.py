@@ -35,7 +35,7 @@ from discreet.data.batches import (
 from discreet.data.cells import texts
 from discreet.data.csv_file import CsvFile
 from discreet.data.examples import Examples, label_code
-from discreet.data.file_format import PLAIN, FileFormat, OddCells
+from discreet.data.file_format import FORBIDDEN, PLAIN, FileFormat, OddCells
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.data.scoring import ModelFile, ScoredRows
 from discreet.data.tables import TableSource, connected, is_address, spark_table
@@ -223,7 +223,7 @@ def _features(source: Any, names: Names, model: ModelFile) -> Names:
             "a table in a database is counted where it is, and a model needs its rows: "
             "export the features to Parquet, or give a frame"
         )
-    return replace(names, scores=model.inputs, texts=model.texts)
+    return replace(names, scores=model.inputs, texts=model.texts, agreed=model.agreed)
 
 
 def _check_labels(
@@ -441,6 +441,8 @@ class ParquetFile(RowSource):
     def __post_init__(self) -> None:
         try:
             columns = pq.read_schema(self.path).names
+        except PermissionError:
+            raise self.names.problem(FORBIDDEN) from None
         except _BROKEN:
             raise self.names.problem("this is not a readable Parquet file") from None
         self.names.check(columns)

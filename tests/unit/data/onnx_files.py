@@ -420,6 +420,48 @@ def dividing(op, *, kind=TensorProto.INT64, by="a"):
     )
 
 
+def sized(op, *, constants=()):
+    """Return a file for one row at a time, which may make as much as the row says."""
+    return graph(
+        [
+            LINEAR,
+            ("Cast", ("z",), ("whole",), {"to": TensorProto.INT64}),
+            ("Abs", ("whole",), ("many",), {}),
+            ("Reshape", ("many", "flat"), ("size",), {}),
+            (op, ("size", *(c.name for c in constants)), ("large",), {}),
+            ("Cast", ("large",), ("numbers",), {"to": FLOAT}),
+            ("ReduceMax", ("numbers",), ("most",), {"keepdims": 0}),
+            ("Add", ("z", "most"), ("score",), {}),
+        ],
+        [W, FLAT, *constants],
+        rows=1,
+    )
+
+
+def of_text(*nodes, constants=(), long="1"):
+    """Return a file that writes ``long`` for the text "big", and counts after nodes."""
+    ml = {"domain": "ai.onnx.ml"}
+    words = {"keys_strings": [*(f"k{k}" for k in range(99)), "big"]}
+    words["values_strings"] = ["1"] * 99 + [long]
+    ones = {"keys_strings": ["1"], "values_floats": [1.0], "default_float": 0.0}
+    ops = [
+        ("LabelEncoder", ("ward",), ("t",), words | ml),
+        *nodes,
+        ("LabelEncoder", ("wide",), ("f",), ones | ml),
+        ("ReduceMax", ("f",), ("score",), {"axes": [1], "keepdims": 1}),
+    ]
+    made = helper.make_graph(
+        [helper.make_node(op, i, o, **a) for op, i, o, a in ops],
+        "text",
+        [helper.make_tensor_value_info("ward", TensorProto.STRING, ["N", 1])],
+        [helper.make_tensor_value_info("score", FLOAT, ["N", 1])],
+        initializer=list(constants),
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(made, opset_imports=opsets, ir_version=8)
+    return model.SerializeToString()
+
+
 MLP = graph(  # as PyTorch exports: a logit, and a shape that is worked out
     [
         ("Gemm", ("X", "w1", "b1"), ("h",), {"transB": 1}),

@@ -1,5 +1,7 @@
 """CSV: a row is a line, and a cell decides about its own row alone."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,29 @@ def test_what_is_wrong_is_told_in_one_sentence_without_a_cell(path, content, mes
     told = refusal(path, content)
     assert told.startswith(message)
     assert "unknown" not in told
+
+
+def test_a_packed_file_that_is_cut_off_or_damaged_is_told_so(path):
+    packed = gzip.compress(HEADER + b"0.125,1\n0.25,0\n" * 200_000)
+    flipped = bytearray(packed)
+    flipped[-3] ^= 255
+    for damaged in (packed[: len(packed) // 2], packed[:-8], bytes(flipped)):
+        message = refusal(path, damaged)
+        assert "this packed file is cut off or damaged: copy it again" in message
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_a_file_that_may_not_be_read_is_told_so(tmp_path, monkeypatch, name):
+    path = tmp_path / name
+    path.write_bytes(HEADER)
+
+    def forbidden(*_args, **_options):
+        raise PermissionError(13, "secret")
+
+    monkeypatch.setattr("pathlib.Path.open", forbidden)
+    monkeypatch.setattr("pyarrow.parquet.read_schema", forbidden)
+    with pytest.raises(InputError, match="may not be read by you: change its perm"):
+        discreet.read(path).validate()
 
 
 ODD = {"score": "n.a.", "label": "?", "weight": "none", "group": "elsewhere"}

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
 import discreet
+from discreet.data.model_process import (
+    LONGEST_TEXT,
+    Feature,
+    ModelProcess,
+    _Worker,
+)
 from discreet.data.onnx_graph import inputs_of, outputs_of, parsed, prepared
 from discreet.data.onnx_rules import RULES, NotRowWiseError
-from discreet.data.scoring import LONGEST_TEXT, ModelFile
+from discreet.data.scoring import ModelFile
 from discreet.errors import InputError
 from unit.data import onnx_files as files
 
@@ -216,6 +226,21 @@ def test_a_tree_whose_child_is_not_there_is_refused():
         checked(files.tree(77))
 
 
+@pytest.mark.parametrize("places", [False, True])
+def test_a_tree_does_not_ask_for_a_feature_of_the_next_row(places):
+    """The proof says so, whether or not the runtime looks at the place."""
+    model = onnx.load_from_string(files.tree(3 if places else 4, places=places))
+    (asked,) = (
+        a for a in model.graph.node[0].attribute if a.name == "nodes_featureids"
+    )
+    for feature in (3, 10**6, -1):
+        asked.ints[0] = feature
+        with pytest.raises(InputError, match="a feature that is not there"):
+            checked(model.SerializeToString())
+    asked.ints[0] = 2
+    assert checked(model.SerializeToString()).batch == 4096
+
+
 @pytest.mark.parametrize("op", ["Div", "Mod"])
 def test_whole_numbers_are_not_divided_by_what_a_row_holds(tmp_path, op):
     """The processor stops at 7/0, and at the least number divided by -1."""
@@ -229,6 +254,124 @@ def test_whole_numbers_are_not_divided_by_what_a_row_holds(tmp_path, op):
             ModelFile(path)
     path.write_bytes(files.dividing(op, by="one"))
     ModelFile(path, kind="logit").close()
+
+
+@pytest.mark.parametrize(
+    ("op", "constants"),
+    [
+        ("ConstantOfShape", []),
+        ("Range", [files.ints("end", 5), files.ints("step", 1)]),
+    ],
+)
+def test_a_row_does_not_decide_how_much_memory_is_taken(tmp_path, op, constants):
+    """A file for one row at a time is not proved, and has other sizes for each row."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(files.sized(op, constants=constants))
+    with pytest.raises(InputError, match=f"{op} with a size that a row decides"):
+        ModelFile(path, kind="logit")
+
+
+@pytest.mark.parametrize(
+    ("op", "extra"),
+    [
+        ("Expand", ()),
+        ("Tile", ()),
+        ("Reshape", ()),
+        ("Slice", ("flat", "flat", "flat")),
+        ("ReduceSum", ()),
+    ],
+)
+def test_a_size_that_is_computed_from_a_row_is_refused_behind_other_operators(
+    op, extra
+):
+    with pytest.raises(InputError, match=f"{op} with a size that a row decides"):
+        checked(
+            files.graph(
+                [
+                    ("Cast", ("X",), ("whole",), {"to": 7}),
+                    ("ReduceMax", ("whole",), ("most",), {"axes": [1]}),
+                    ("Squeeze", ("most", "axis"), ("size",), {}),
+                    (op, ("X", "size", *extra), ("score",), {}),
+                ],
+                [files.ints("axis", 1), files.FLAT],
+                rows=1,
+            )
+        )
+
+
+def test_a_file_for_one_row_may_work_out_its_shapes(tmp_path):
+    """As PyTorch exports it without dynamic axes."""
+    model = onnx.load_from_string(files.MLP)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 1
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    file = ModelFile(path)
+    x = np.random.default_rng(4).normal(size=(9, 3))
+    assert np.allclose(file.score(list(x.T))[:, 0], files.mlp(x), atol=1e-5)
+    file.close()
+
+
+def test_no_text_takes_more_memory_than_there_is(tmp_path):
+    """One row with a long text, copied often, would end the process for all rows."""
+    path = tmp_path / "m.onnx"
+    copied = ("Gather", ("t", "places"), ("wide",), {"axis": 1})
+    for times, long, words in (
+        (3, "1", None),
+        (3, "y" * (LONGEST_TEXT + 1), "a text of more than"),
+        (3000, "1", "more cells of text than fit"),
+    ):
+        places = files.constant("places", np.zeros(times), np.int64)
+        path.write_bytes(files.of_text(copied, constants=[places], long=long))
+        if words is None:
+            model = ModelFile(path, kind="logit")
+            cells = np.array(["big", "k1", "w"], dtype=object)
+            assert model.score([cells])[:, 0].tolist() == [1, 1, 0]
+            model.close()
+        else:
+            with pytest.raises(InputError, match=words):
+                ModelFile(path, kind="logit")
+
+
+def test_it_does_not_depend_on_how_many_rows_there_are_whether_memory_suffices():
+    """Two batches side by side would need more than there is; one after the other fit."""
+    ops = ["Neg", "Abs", "Relu", "Ceil", "Floor", "Sign"]
+    made = [f"{op}{k}" for k, op in enumerate(ops)]
+    raw = files.graph(
+        [
+            files.LINEAR,
+            ("Tile", ("z", "wide"), ("t",), {}),
+            *(
+                (o, (i,), (m,), {})
+                for o, i, m in zip(ops, ["t", *made], made, strict=False)
+            ),
+            ("Sum", made, ("all",), {}),
+            ("ReduceMean", ("all",), ("score",), {"axes": [1]}),
+        ],
+        [files.W, files.ints("wide", 1, 16384)],
+        rows=256,
+    )
+    x = np.zeros((513, 3), np.float32)
+    with closing(ModelProcess(memory=300 * 2**20, threads=2)) as process:
+        features = [Feature(**each) for each in process.load(raw, {})["features"]]
+        for many in (256, 257, 513):
+            assert process.score(features, [x[:many]], many).shape == (many, 1)
+
+
+def test_a_row_that_fails_does_not_fill_the_batch_that_it_is_alone_in(tmp_path):
+    """Its copies would take a batch's time, or memory, of the dearest row there is."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(files.before(files.SQUASH))
+    worker = _Worker(onnxruntime, 1, 0)
+    worker.load(path.read_bytes())
+    x = np.full((1, 3), 7, np.float32)
+    seen = []
+    run = worker.session.run
+    worker.session = SimpleNamespace(
+        run=lambda names, given: seen.append(given["X"]) or run(names, given)
+    )
+    worker.scored([x], 1)
+    assert (seen[0] == 7).all(axis=1).sum() == 1
 
 
 def test_floats_are_divided_by_what_a_row_holds(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 import warnings
 from dataclasses import replace
@@ -642,6 +644,29 @@ def test_the_command_scores_every_file_alike(saved, tmp_path):
         assert list(other.columns) == ["died", "y_score"]
         assert np.allclose(other["y_score"], own["y_score"], atol=1e-6)
         assert other["died"].astype(int).tolist() == own["died"].tolist()
+
+
+def test_the_command_says_why_rows_have_no_score(tmp_path):
+    """Rows with other text are scored as missing; nobody should learn it in a session."""
+    (tmp_path / "m.onnx").write_bytes(files.MLP)
+    lines = ["a;b;c", "0.5;1;2", "0,5;1;2"]
+    rows, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    for text, code in ((lines, 0), ([lines[0], lines[2]], 2)):
+        rows.write_text("\n".join(text), encoding="utf-8")
+        words = ["score", tmp_path / "m.onnx", rows, "--out", out]
+        run = subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, "-c", _MAIN, *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == code
+        assert 'a decimal comma: declare --decimal ","' in run.stderr
+        assert out.exists() == (code == 0)
+        out.unlink(missing_ok=True)
+
+
+_MAIN = "from discreet.cli.main import main; main()"
 
 
 def test_a_row_without_a_score_is_set_aside_in_a_session(saved):
