@@ -93,7 +93,7 @@ class Environment:
     def use(self) -> None:
         """Run the program as a user would: evaluate, plan, report, verify."""
         assert self.run("discreet", "--version").startswith("discreet ")
-        assert "evaluate" in self.run("discreet", "--help")
+        assert "evaluate" in self.run("python", "-m", "discreet", "--help")
         assert "--epsilon" in self.run("discreet", "evaluate", "--help")
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         (pasted,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)

@@ -75,7 +75,14 @@ def serve(
     certificate: Path | None = None,
     key: Path | None = None,
     behind_proxy: bool = False,
-    per_minute: Annotated[int, typer.Option(min=1)] = 60,
+    per_minute: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Requests of one network address per minute, on average; not behind "
+            "a proxy, which all requests come from.",
+        ),
+    ] = 60,
 ) -> None:
     """Receive reports over HTTPS and append them durably, until it is interrupted.
 
@@ -90,8 +97,6 @@ def serve(
         key: Its private key, PEM.
         behind_proxy: Speak plain HTTP: a reverse proxy in front of this port ends TLS
             and limits rates.
-        per_minute: Requests of one network address per minute, on average; not behind
-            a proxy, which all requests come from.
     """
     load("uvicorn", "deploy", purpose="receiving reports")
     from discreet.transport.https.collector import ReportServer  # noqa: PLC0415

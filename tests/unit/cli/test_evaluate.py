@@ -194,6 +194,8 @@ def test_a_small_exact_histogram_warns_on_one_line(tmp_path):
 def test_help_and_version_teach():
     assert "--positive" in printed("evaluate", "--help")
     assert printed("--version").startswith("discreet 1.")
+    command = [sys.executable, "-m", "discreet", "--version"]
+    assert subprocess.check_output(command, text=True).startswith("discreet 1.")  # noqa: S603
     assert "reproduce" not in printed("--help")
 
 
