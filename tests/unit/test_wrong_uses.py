@@ -77,6 +77,17 @@ PYTHON = {
     "rows per site and per group": lambda: discreet.evaluate(
         [FRAME, FRAME], per_site=True, groups=["a"]
     ),
+    "a column of patients for sites": lambda: discreet.evaluate(
+        FRAME.assign(patient=range(ROWS)), site="patient"
+    ),
+    "gaps between labels": lambda: discreet.evaluate(
+        FRAME.assign(y_true2=1 - Y),
+        labels=["y_true", "y_true2"],
+        scores=["y_score", "second"],
+    ).fairness(),
+    "one label where several are named": lambda: discreet.evaluate(
+        FRAME, labels="died", scores="y_score"
+    ),
     "several labels without their scores": lambda: discreet.evaluate(
         [FRAME], labels=["a", "b"]
     ),
@@ -122,6 +133,9 @@ PYTHON = {
     "weights without their largest": lambda: _read(weight="n"),
     "a largest weight without weights": lambda: _evaluate(max_weight=3),
     "weights that are fractions": lambda: _read(weight="percent", max_weight=100),
+    "one name for two models": lambda: discreet.compare(
+        [FRAME], score=["y_score", "second"], names=("new",)
+    ),
     "two models of one name": lambda: discreet.compare(
         [FRAME],
         score=["y_score", "second"],
@@ -171,6 +185,9 @@ PYTHON = {
     ),
     "a misspelled mechanism": lambda: discreet.LabelDP(1, mechanism="respone"),
     "a misspelled model": lambda: _evaluate(privacy="distribted", epsilon=1),
+    "a misspelled metric of a forest": lambda: discreet.evaluate(
+        FRAME, group="sex"
+    ).forest("aucc"),
     "a misspelled metric": lambda: _result().metrics["aucc"],
     "an aim that is none": lambda: _result().threshold(recal=0.8),
     "two aims of a threshold": lambda: _result().threshold(recall=0.8, precision=0.5),

@@ -27,7 +27,7 @@ from discreet.report.forest import Forest, forest_of
 from discreet.report.plot import AnyPlot, Display
 from discreet.report.shown import Parts
 from discreet.report.text import document
-from discreet.report.views import counted
+from discreet.report.views import counted, measured_at
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
@@ -124,13 +124,21 @@ class MultiEvaluation(Parts):
     def fairness(self, threshold: float | None = None, level: float = 0.95) -> Fairness:
         """Return groups side by side, gaps that hold all at once.
 
-        At a threshold, by default the plan's first one.
+        At a threshold, by default the plan's first one. Not of classes or labels, which
+        share their examples: how their errors go together was not released.
         """
+        if not self.exports.disjoint:
+            raise NotReleasedError(
+                "gaps are between groups of different examples: classes and labels share "
+                "theirs, in a way that no release tells; evaluate with group="
+            )
         if threshold is None:
             plan = next(iter(self.values())).plan
             if plan is None or not plan.thresholds:
                 raise InputError("the plan has no threshold: give one, fairness(0.5)")
             threshold = plan.thresholds[0]
+        for part in self.values():
+            measured_at(part.fit, threshold)  # refuses one outside the scores' range
         return Fairness(self.parts, threshold, level)
 
     def conformal(

@@ -151,6 +151,13 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
             "a comparison needs sites with two score columns, one a model: "
             "score=[first, second]"
         )
+    called: Sequence[str] = names or _called(columns)
+    if isinstance(called, str) or len(called) != 2 or called[0] == called[1]:
+        raise InputError(
+            "two models need two different names, in the order of their scores: "
+            "names=('new', 'old')"
+        )
+    first, second = called
     model = model_of(privacy, epsilon, delta)
     facts = PublicFacts(examples, prevalence, sites[0].scores, censoring)
     cohort = model.cohort(len(sites))
@@ -160,7 +167,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     if followup is not None:
         timed = recommend(facts, model, followup=followup, cohort=cohort)
         tables: TimedEvaluations = named(
-            carried_out(timed, sites, entropy=entropy), names or _called(columns)
+            carried_out(timed, sites, entropy=entropy), (first, second)
         )
         return tables
     inverse_scale = model.inverse_scale(cohort, cells=1 if form == "joint" else 2)
@@ -177,9 +184,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     check_grouped(sites, groups)
     setting: Setting = "own data" if own else "simulated"
     result = carried_out(plan, sites, entropy=entropy, setting=setting)
-    compared: ModelComparison | GroupedComparison = named(
-        result, names or _called(columns)
-    )
+    compared: ModelComparison | GroupedComparison = named(result, (first, second))
     return compared
 
 

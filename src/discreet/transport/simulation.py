@@ -188,7 +188,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         site: the column of one frame that says at which site a row is: the result has
             one row per site, a pooled row, and what a new site can expect.
         per_site: whether every site has a row. Under a privacy model such rows are
-            further results, released and charged for when you say True.
+            further results, released and charged for when you say True; False says
+            that the pooled result is all you want.
         labels: names of the label columns of examples that have several: one result
             each, from one release.
         scores: the score column of each label, in the same order.
@@ -331,6 +332,11 @@ def _with_labels(
         raise InputError(
             "scores= names the score column of each of several labels=: give both, or "
             "score= for one label"
+        )
+    if isinstance(labels, str) or isinstance(scores, str):
+        raise InputError(
+            "labels= and scores= are lists of columns; of one label label= names the "
+            "column and score= its scores"
         )
     if "label" in columns or "score" in columns:
         raise InputError(

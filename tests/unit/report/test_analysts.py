@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import discreet
-from discreet.errors import InputError
+from discreet.errors import InputError, NotReleasedError
 from discreet.report.fairness import CRITERIA, MEASURES
 from discreet.report.tracking import ARTIFACT, metrics_of
 from discreet.report.verification import verify
@@ -119,6 +119,40 @@ def frame_of(groups):
     n = 2000 * len(groups)
     y = rng.random(n) < 0.4
     return discreet.Examples(rng.random(n), y, groups=rng.choice(GROUPS, n))
+
+
+def test_gaps_are_of_disjoint_groups_at_a_threshold_in_range(labels, groups):
+    with pytest.raises(NotReleasedError, match="share theirs"):
+        labels.fairness()
+    for wrong in (5, -1):
+        with pytest.raises(InputError, match="outside the scores' range"):
+            groups.fairness(wrong)
+        with pytest.raises(InputError, match="outside the scores' range"):
+            groups.forest("recall", at=wrong)
+
+
+def test_a_forest_takes_the_words_that_metrics_have(groups, frame):
+    assert groups.forest("Sensitivity", at=0.3) == groups.forest("recall", at=0.3)
+    assert groups.forest("AUROC") == groups.forest("auc")
+    pair = {"label": "died", "score": ["risk", "old"], "group": "sex"}
+    compared = discreet.compare(frame, **pair)
+    assert compared.forest("ppv", at=0.3) == compared.forest("precision", at=0.3)
+    for result in (groups, compared):
+        with pytest.raises(InputError, match="did you mean recall"):
+            result.forest("recal", at=0.3)
+        with pytest.raises(InputError, match="give at="):
+            result.forest("recall")
+
+
+@pytest.mark.parametrize("names", [("x",), "ab", ("a", "b", "c"), ("a", "a")])
+def test_two_models_have_two_names(frame, names):
+    with pytest.raises(InputError, match="two different names"):
+        discreet.compare(frame, label="died", score=["risk", "old"], names=names)
+
+
+def test_several_labels_are_a_list(frame):
+    with pytest.raises(InputError, match="lists of columns"):
+        discreet.evaluate(frame, labels="died", scores="risk")
 
 
 def test_names_of_groups_are_no_markup(frame):
@@ -270,6 +304,17 @@ def test_every_kind_of_result_has_names_that_mlflow_takes(frame, groups):
         assert metrics
         assert all(set(name) <= ALLOWED for name in metrics)
         assert np.isfinite(list(metrics.values())).all()
+
+
+def test_groups_whose_names_differ_in_signs_alone_keep_their_own_metrics(mlflow, frame):
+    ages = ["<65", ">65", "65/66", "65_66", "..", "." * 190 + "long"]
+    rows = frame.assign(age=np.resize(ages, len(frame)))
+    result = discreet.evaluate(rows, **COLUMNS, group="age")
+    logged = mlflow.get_run(result.log_mlflow(page=False)).data.metrics
+    areas = {name: v for name, v in logged.items() if name.endswith("/auc")}
+    assert len(areas) == len(ages)
+    assert areas["below 65/auc"] == result["<65"].auc.value
+    assert areas["above 65/auc"] == result[">65"].auc.value
 
 
 ALLOWED = set("_-./ ") | set(
