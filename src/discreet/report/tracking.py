@@ -2,7 +2,9 @@
 
 Of each metric ``auc`` the run gets ``auc``, ``auc_low`` and ``auc_high``, the ends of its 95%
 interval; of a rate at a threshold ``recall_at_0.5`` and its ends. Parts stand before a
-slash: ``north/auc``. The pooled value beside sites or groups has no name before it.
+slash: ``north/auc``. The pooled value beside sites or groups has no name before it. MLflow
+takes letters, digits, ``_-.`` and spaces alone: comparisons are written as words, so that
+``<65`` and ``>=65`` are two parts, and names that would still be alike get a number.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import importlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from discreet.errors import InputError
@@ -25,7 +27,18 @@ RATES_LOGGED: Final = ("precision", "recall", "specificity", "accuracy", "f1")
 ARTIFACT: Final = "discreet/report.html"
 _ODD: Final = re.compile(r"[^\w\-. ]+")
 """What MLflow takes in no name."""
+_WORDS: Final = {
+    "<=": "at most ",
+    "\N{LESS-THAN OR EQUAL TO}": "at most ",
+    ">=": "at least ",
+    "\N{GREATER-THAN OR EQUAL TO}": "at least ",
+    "<": "below ",
+    ">": "above ",
+    "+": " plus",
+}
 _LONGEST_TAG: Final = 5000
+_LONGEST_NAME: Final = 200
+"""MLflow's 250 less what stands after a part's name."""
 
 
 def log_mlflow(exports: Exports, *, page: bool = True, record: bool = True) -> str:
@@ -68,16 +81,42 @@ def _log(mlflow: Any, exports: Exports, *, page: bool, record: bool) -> None:
 
 def metrics_of(exports: Exports) -> Iterator[tuple[str, float]]:
     """Yield the names and values that a run gets; what is undefined is left out."""
-    parts = {f"{_ODD.sub('_', name)}/": p for name, p in exports.parts.items() if name}
+    named = [name for name in exports.parts if name]
+    parts = {
+        f"{prefix}/": exports.parts[name]
+        for name, prefix in zip(named, _distinct(named), strict=True)
+    }
     whole = exports.parts.get("", exports.pooled)
     if whole is not None:
         parts[""] = whole
     for prefix, part in parts.items():
         for name, estimate in _estimates(part):
             yield from _ends(f"{prefix}{name}", estimate)
-    for title, estimate in exports.summary().items():
-        if exports.pooled is None:  # averages of classes or labels, differences
-            yield from _ends(f"summary/{_ODD.sub('_', title)}", estimate)
+    if exports.pooled is not None:
+        return
+    rows = exports.summary()  # averages of classes or labels, differences
+    for title, estimate in zip(_distinct(rows), rows.values(), strict=True):
+        yield from _ends(f"summary/{title}", estimate)
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return names as MLflow takes them, each different also where case is ignored.
+
+    >>> _distinct(["<65", ">=65", "a/b", "a_b", ".."])
+    ['below 65', 'at least 65', 'a_b', 'a_b 2', '_']
+    """
+    taken: list[str] = []
+    for name in names:
+        said = name
+        for sign, word in _WORDS.items():
+            said = said.replace(sign, word)
+        plain = _ODD.sub("_", said)[:_LONGEST_NAME].strip(" .") or "_"
+        said, copy = plain, 1
+        while said.casefold() in map(str.casefold, taken):
+            copy += 1
+            said = f"{plain} {copy}"
+        taken.append(said)
+    return taken
 
 
 def _estimates(part: Evaluation) -> Iterator[tuple[str, Estimate]]:

@@ -404,3 +404,10 @@ def test_one_file_by_site_by_label_and_by_group(words, said, code):
     text = run.output if run.exception is None else in_options(str(run.exception))
     assert said in text
     assert code == (0 if run.exception is None else exit_code(run.exception))
+
+
+@pytest.mark.usefixtures("hospitals")
+def test_a_warning_names_options_too():
+    run = discreet(*HOSPITALS, "--site", "ward", *NOISY, "3")
+    assert run.returncode == 0
+    assert "charged for when you ask with --per-site\n" in run.stderr
