@@ -14,7 +14,10 @@ from discreet.report.plan_page import plan_page
 
 MEASURES = ("recall", "specificity", "precision", "npv", "alert_rate", "net_benefit")
 LOOKS = ("desktop", "phone", "print")
-FURTHER = ("per-site", "grouped-models", "labels", "timed", "timed-groups")
+FURTHER = (
+    *("per-site", "grouped-models", "labels", "timed", "timed-groups"),
+    *("long-models", "long-groups"),
+)
 
 
 def _data():
@@ -100,6 +103,20 @@ def _further_kinds():
             [discreet.Examples(both, y, groups=group)],
             names=("new", "old"),
             groups=["65 and older", "younger"],
+            **noisy,
+        ),
+        "long-models": discreet.compare(
+            [discreet.Examples(both, y)],
+            names=("new_" * 15, "a model of 2019"),
+            **noisy,
+        ),
+        "long-groups": discreet.evaluate(
+            [
+                discreet.Examples(
+                    s, y, groups=np.where(group == "younger", "W" * 90, "m")
+                )
+            ],
+            groups=["W" * 90, "m"],
             **noisy,
         ),
         "labels": discreet.evaluate(
