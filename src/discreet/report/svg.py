@@ -154,6 +154,8 @@ class Frame:
         return elements
 
     def _stroke(self, stroke: Stroke) -> str:
+        if not len(stroke.x):  # nothing of it is known
+            return ""
         clip = f'clip-path="url(#{self.name}-clip)"'
         if stroke.upper is not None:
             there = self._path(stroke.x, stroke.y)

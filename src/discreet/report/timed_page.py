@@ -31,7 +31,7 @@ from discreet.report.page import (
 from discreet.report.plot import PALETTE, Display
 from discreet.report.record import Made, Receipt
 from discreet.report.shown import claim_html, picture_html, table_html
-from discreet.report.svg import Frame, Stroke
+from discreet.report.svg import Frame, Label, Stroke
 from discreet.report.text import (
     Headline,
     holds_counts,
@@ -413,32 +413,43 @@ def _decision_frame(result: TimedEvaluation, time: float, name: str) -> Frame:
     model, low, high = _columns(curve.model)
     everybody = _columns(curve.everybody)[0]
     x = curve.thresholds
-    most = float(np.nanmax([*high, 0.01]))
-    top = math.ceil(most * 20) / 20
+    known, there = np.isfinite(model), np.isfinite(everybody)
+    # No model's net benefit exceeds the risk, however wide the band is.
+    most = 1.08 * float(np.nanmax([*model, *everybody, 0.01]))
+    low_end = -most / 5
+    last = float(x.max()) if x.size else 1.0
+    labels = [Label(0.99 * last, 0.35 * low_end, "treat none", "end")]
+    if there.any() and everybody[there].min() < 0.8 * low_end:
+        at = float(np.interp(-0.8 * low_end, -everybody[there], x[there]))
+        left = at > 0.45 * last
+        room, side = (-0.03, "end") if left else (0.02, "start")
+        labels.append(Label(at + room * last, 0.8 * low_end, "treat all", side))
     return Frame(
         name,
         f"Decision curve by {time:g}",
         "Net benefit of treating those above each threshold probability, with 95% "
-        "intervals; the dashed lines are treating everybody and nobody.",
+        "intervals; the dashed lines are treating everybody (treat all) and nobody "
+        "(treat none).",
         "threshold probability",
         "net benefit",
         [
             Stroke(x, np.zeros_like(x), dashed=True),
-            Stroke(x, everybody, dashed=True),
-            Stroke(x, low, 0, upper=high),
-            Stroke(x, model, 0),
+            Stroke(x[there], everybody[there], dashed=True),
+            Stroke(x[known], low[known], 0, upper=high[known]),
+            Stroke(x[known], model[known], 0),
         ],
-        x_range=(0.0, float(x.max()) if x.size else 1.0),
-        y_range=(-top / 5, top),
+        x_range=(0.0, last),
+        y_range=(low_end, most),
+        labels=labels,
     )
 
 
 def _columns(
     estimates: Sequence[Estimate],
 ) -> tuple[FloatVector, FloatVector, FloatVector]:
-    """Return values and interval ends; what is undefined lies at 0."""
+    """Return values and interval ends; what is undefined is NaN, and is not drawn."""
     rows = np.array([(e.value, *e.interval()) for e in estimates]).reshape(-1, 3)
-    value, low, high = np.nan_to_num(rows, nan=0.0).T
+    value, low, high = rows.T
     return value, low, high
 
 
@@ -558,10 +569,9 @@ def _draw_decision(axes: Axes, result: TimedEvaluation, time: float) -> None:
     x = curve.thresholds
     axes.fill_between(x, low, high, color=PALETTE[0], alpha=0.15, lw=0)
     axes.plot(x, value, color=PALETTE[0], lw=1.8, label="the model")
-    axes.plot(
-        x, _columns(curve.everybody)[0], color=PALETTE[1], lw=1.2, label="everybody"
-    )
-    axes.axhline(0.0, color="0.4", lw=0.9, label="nobody")
+    everybody = _columns(curve.everybody)[0]
+    axes.plot(x, everybody, color=PALETTE[1], lw=1.2, label="treat all")
+    axes.axhline(0.0, color="0.4", lw=0.9, label="treat none")
     bottom = -0.2 * float(np.nanmax([*high, 0.01]))
     axes.set(xlabel="threshold probability", ylabel="net benefit", ylim=(bottom, None))
 
