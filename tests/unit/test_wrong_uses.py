@@ -121,6 +121,11 @@ PYTHON = {
     "epsilon zero": lambda: _evaluate(privacy="distributed", epsilon=0),
     "several columns of groups": lambda: discreet.read(FRAME, group=["sex", "died"]),
     "groups that nobody asks for": lambda: _read(group="sex"),
+    "a group that is called pooled": lambda: discreet.compare(
+        FRAME.replace({"sex": {"f": "pooled"}}),
+        score=["y_score", "second"],
+        group="sex",
+    ),
     "groups without a column": lambda: _evaluate(groups=["f", "m"]),
     "exact groups that are nearly the data": lambda: _read(
         group="sex", groups=["f", "m"], examples=10**6

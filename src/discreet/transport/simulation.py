@@ -36,6 +36,7 @@ from discreet.transport.inputs import (
     Scorer,
     Sources,
     all_examples,
+    check_group_names,
     check_weights,
     followup_of,
     is_one_source,
@@ -358,6 +359,7 @@ def checked_groups(
     """Say when groups are there and nobody asks; an empty list: do not group."""
     if isinstance(groups, str):
         raise InputError(_GROUPS)
+    check_group_names(groups)
     if groups is None and any(site.grouped for site in sites):
         first = sites[0]
         remedy = "name them with groups=[...], or give"

@@ -235,6 +235,13 @@ def test_the_demo_is_right_against_scikit_learn(tmp_path):
     assert averaged < together - 0.03
 
 
+def test_the_demo_finds_out_first_that_its_folder_cannot_be_made(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    run = invoke("demo", "--out", tmp_path / "taken")
+    assert isinstance(run.exception, FileExistsError)
+    assert run.stdout == ""
+
+
 def test_the_demos_follow_up_is_ranked_as_scikit_survival_ranks_it():
     from sksurv.metrics import concordance_index_censored
 
