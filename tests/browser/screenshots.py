@@ -39,7 +39,7 @@ SHOTS = {
     "page-plan": ("plan", {"width": 1100}, 9999),
     "page-per-site": ("per-site", {"width": 1280}, 1100),
     "page-timed": ("timed", {"width": 1280}, 1500),
-    "demo-page": ("demo", {"width": 1280}, 900),
+    "demo-page": ("demo", {"width": 1280}, 1890),
 }
 """Each picture: which page, how it is looked at, and how many pixels it is high at most."""
 PLOTS = ("roc", "pr", "det", "det-log", "calibration")
