@@ -85,6 +85,11 @@ PYTHON = {
         labels=["y_true", "y_true2"],
         scores=["y_score", "second"],
     ).fairness(),
+    "an unknown average": lambda: discreet.evaluate(
+        FRAME.assign(y_true2=1 - Y),
+        labels=["y_true", "y_true2"],
+        scores=["y_score", "second"],
+    ).average("auc", "micro"),
     "one label where several are named": lambda: discreet.evaluate(
         FRAME, labels="died", scores="y_score"
     ),
@@ -130,6 +135,7 @@ PYTHON = {
     "exact groups that are nearly the data": lambda: _read(
         group="sex", groups=["f", "m"], examples=10**6
     ),
+    "a number for the thresholds": lambda: _evaluate(thresholds=0.5),
     "a threshold in percent": lambda: _result().at(95),
     "a threshold that is NaN": lambda: _result().at(float("nan")),
     "an unknown plot": lambda: _result().plot("pie"),

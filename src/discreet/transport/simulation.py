@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
@@ -248,6 +249,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.source.releases[0].contributors
     (0.92, 2)
     """
+    for word, value, one in (
+        ("thresholds", thresholds, "0.5"),
+        ("horizons", horizons, "365"),
+    ):
+        if isinstance(value, str | Number):
+            raise InputError(f"{word}= is a list of numbers, such as {word}=[{one}]")
     named = privacy is not None
     own = not named and is_one_source(sites)
     private = model_of(privacy, epsilon, delta)

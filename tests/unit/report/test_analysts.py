@@ -124,6 +124,8 @@ def frame_of(groups):
 def test_gaps_are_of_disjoint_groups_at_a_threshold_in_range(labels, groups):
     with pytest.raises(NotReleasedError, match="share theirs"):
         labels.fairness()
+    with pytest.raises(NotReleasedError, match="drift is between groups"):
+        labels.drift()
     for wrong in (5, -1):
         with pytest.raises(InputError, match="outside the scores' range"):
             groups.fairness(wrong)
