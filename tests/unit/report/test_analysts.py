@@ -223,6 +223,14 @@ def test_several_labels_give_one_result_each_and_their_averages(frame, labels):
     assert labels.pooled is None
 
 
+def test_the_page_says_how_many_examples_have_each_label(frame, labels):
+    kept = int((frame.index % 7 > 0).sum())
+    assert f"<dd>5,000 died, {kept:,} late</dd>" in labels.exports.html()
+    twice = frame.assign(second=1 - frame.died)
+    full = discreet.evaluate(twice, labels=["died", "second"], scores=["risk", "old"])
+    assert "<dd>5,000</dd>" in full.exports.html()
+
+
 @pytest.mark.parametrize("ending", ["json", "html"])
 def test_a_report_of_several_labels_can_be_verified(labels, ending, tmp_path):
     labels.save(tmp_path / f"report.{ending}")
