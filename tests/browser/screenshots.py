@@ -30,7 +30,7 @@ SHOTS = {
     "page-desktop": ("page", {"width": 1280}, 9999),
     "page-dark": ("page", {"width": 1280, "dark": True}, 1800),
     "page-phone": ("page", {"phone": True}, 4000),
-    "page-print": ("page", {"width": 800, "paper": True}, 9999),
+    "page-print": ("page", {"width": 703, "paper": True}, 9999),
     "page-groups": ("groups", {"width": 1280}, 9999),
     "page-groups-phone": ("groups", {"phone": True}, 4000),
     "page-models": ("models", {"width": 1280}, 3600),

@@ -13,7 +13,9 @@ from discreet.plan.plan import recommend
 from discreet.report.plan_page import plan_page
 
 MEASURES = ("recall", "specificity", "precision", "npv", "alert_rate", "net_benefit")
-LOOKS = ("desktop", "phone", "print")
+LOOKS = ("desktop", "tablet", "phone", "print")
+A4 = 703
+"""Pixels that its margins leave of a sheet."""
 FURTHER = (
     *("per-site", "grouped-models", "labels", "timed", "timed-groups"),
     *("long-models", "long-groups"),
@@ -402,12 +404,11 @@ def test_the_planners_sliders_say_their_predictions(browser, files):
     ("page", "look"),
     [
         *product(["one", "groups", "models", "sites", "rare"], LOOKS),
-        *product(FURTHER, ["desktop", "phone"]),
-        ("per-site", "print"),
+        *product(FURTHER, LOOKS),
     ],
 )
 def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look):
-    width = {"desktop": 1280, "phone": 390, "print": 800}[look]
+    width = {"desktop": 1280, "tablet": 820, "phone": 390, "print": A4}[look]
     tab = browser.open(
         files / f"{page}.html",
         width=width,
@@ -428,6 +429,16 @@ def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look
         ".filter(e => e.getBoundingClientRect().width < 60).length"
     )
     assert narrow == 0
+
+
+def test_a_sheet_of_paper_has_the_tables_of_a_desktop(browser, files):
+    tab = browser.open(files / "groups.html", width=A4, paper=True)
+    heading = "getComputedStyle(document.querySelector('.stack thead')).display"
+    assert tab.js(heading) == "table-header-group"
+    folded = (
+        "document.querySelector('details:not(.plan) table').getBoundingClientRect()"
+    )
+    assert tab.js(f"{folded}.height") > 100
 
 
 def test_heterogeneity_is_on_the_first_screen_where_it_was_asked_for(browser, files):
