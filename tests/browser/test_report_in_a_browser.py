@@ -431,6 +431,19 @@ def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look
     assert narrow == 0
 
 
+def test_a_large_score_is_written_in_full(browser, tmp_path):
+    s, _, y, _ = _data()
+    frame = pd.DataFrame({"y_score": 100_000 * s, "y_true": y})
+    found = discreet.evaluate(
+        frame, kind="other", low=0, high=100_000, thresholds=[12_345]
+    )
+    found.save(tmp_path / "other.html")
+    for scripts in (True, False):
+        tab = browser.open(tmp_path / "other.html", scripts=scripts)
+        text = tab.js("document.querySelector('[data-threshold]').textContent")
+        assert text == "12345"
+
+
 def test_a_sheet_of_paper_has_the_tables_of_a_desktop(browser, files):
     tab = browser.open(files / "groups.html", width=A4, paper=True)
     heading = "getComputedStyle(document.querySelector('.stack thead')).display"
