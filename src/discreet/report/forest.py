@@ -200,7 +200,7 @@ class Forest:
             axes.plot([low, high], [len(names)] * 2, color=PALETTE[2], lw=5, alpha=0.5)
             names.append("a new site")
         axes.set_yticks(range(len(names)), names)
-        for label in axes.get_yticklabels():
+        for label in (*axes.get_yticklabels(), axes.xaxis.label):
             label.set_parse_math(False)  # names are no formulas
         axes.set(
             ylim=(len(names) - 0.5, -0.5), xlabel=f"{self.title}, {self.level:.0%}"

@@ -167,6 +167,22 @@ def test_names_of_groups_are_no_markup(frame):
     assert not any(tick.get_parse_math() for tick in ticks)
 
 
+@pytest.mark.parametrize("kind", ["roc", "calibration", "decision"])
+def test_a_name_that_begins_with_a_line_is_in_the_legend(frame, kind):
+    odd = frame.assign(sex="_" + frame.sex)
+    drawn = discreet.evaluate(odd, **COLUMNS, group="sex").plot(kind)
+    listed = " ".join(drawn.ax_.get_legend_handles_labels()[1])
+    assert "_f" in listed
+    assert "_m" in listed
+
+
+def test_names_of_models_in_a_forest_are_no_formulas(frame, tmp_path):
+    pair = {"label": "died", "score": ["risk", "old"], "names": ("$\\frac{$", "b")}
+    compared = discreet.compare(frame, **pair, group="sex")
+    compared.plot("forest", tmp_path / "forest.png")
+    assert (tmp_path / "forest.png").stat().st_size > 5_000
+
+
 # -- comparison in groups ----------------------------------------------------------
 
 
