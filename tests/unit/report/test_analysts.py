@@ -205,6 +205,20 @@ def test_two_models_are_compared_in_each_group_as_if_it_were_alone(frame):
     assert "pooled" in result.plot("forest").ax_.get_yticklabels()[-1].get_text()
 
 
+@pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")
+def test_a_group_of_one_class_leaves_the_others_comparable(frame, tmp_path):
+    pair = {"label": "died", "score": ["risk", "old"]}
+    kept = frame[(frame.sex == "f") | (frame.died == 0)]
+    result = discreet.compare(kept, **pair, group="sex")
+    assert np.isnan(result["m"].difference("average_precision").value)
+    assert result["m"].difference("brier").value != 0
+    assert "AUC risk-old f" in str(result)
+    for part in (result, discreet.compare(frame[frame.died == 0], **pair)):
+        for ending in ("json", "html"):
+            part.save(tmp_path / f"report.{ending}")
+            assert verify((tmp_path / f"report.{ending}").read_text()).holds
+
+
 @pytest.mark.parametrize("form", ["joint", "marginals"])
 def test_comparisons_in_groups_survive_noise_and_verification(frame, form, tmp_path):
     sites = [frame[:2500], frame[2500:]]
