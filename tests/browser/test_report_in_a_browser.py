@@ -444,6 +444,23 @@ def test_a_large_score_is_written_in_full(browser, tmp_path):
         assert text == "12345"
 
 
+@pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")
+@pytest.mark.parametrize("classes", ["one group", "none"])
+def test_groups_without_positives_break_no_script_and_no_picture(
+    browser, tmp_path, classes
+):
+    s, _, y, group = _data()
+    kept = ~y if classes == "none" else ~y | (group == "younger")
+    frame = pd.DataFrame({"y_score": s, "y_true": y, "group": group})[kept]
+    discreet.evaluate(frame, group="group").save(tmp_path / "page.html")
+    tab = browser.open(tmp_path / "page.html")
+    if classes == "one group":
+        _slide(tab, 3)
+        pooled = "document.querySelectorAll('[data-measure=recall]').length"
+        assert tab.js(pooled) == 2
+    assert tab.complaints() == []
+
+
 def test_a_sheet_of_paper_has_the_tables_of_a_desktop(browser, files):
     tab = browser.open(files / "groups.html", width=A4, paper=True)
     heading = "getComputedStyle(document.querySelector('.stack thead')).display"

@@ -263,6 +263,8 @@ def interval_rows(
         whole: the places of rows about all examples, drawn as diamonds.
         pieces: into about how many the axis is cut.
     """
+    if reference is not None and math.isnan(reference):
+        reference = None
     low, high = _span(rows, reference)
     marks = _ticks(low, high, pieces)
 
@@ -303,7 +305,7 @@ def _span(rows: Sequence[ForestRow], reference: float | None) -> tuple[float, fl
         for row, at in zip(known, middle, strict=True)
         for end in (max(row.low, at - most), min(row.high, at + most))
     ]
-    if reference is not None and not math.isnan(reference):
+    if reference is not None:
         ends.append(reference)
     if not ends:
         return 0.0, 1.0
