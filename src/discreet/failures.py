@@ -18,9 +18,10 @@ import tempfile
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeGuard
 
@@ -141,16 +142,17 @@ def _make_private(folder: Path) -> None:
     folder.chmod(0o700)
 
 
-def guard() -> None:
+def guard(words: Callable[[str], str] = str) -> None:
     """Let nothing in this process print a message, a value or a line of source.
 
     It takes over what Python says on its own: uncaught errors of the program, of its
     threads and of finalisers, warnings, and the log records that nobody handles.
+    ``words`` puts discreet's own warnings into those of the entry point.
     """
     sys.excepthook = lambda _kind, error, _trace: tell(sentence(error))
     sys.unraisablehook = lambda failed: _tell_of(failed.exc_value, "a finaliser")
     threading.excepthook = lambda failed: _tell_of(failed.exc_value, "a thread")
-    warnings.showwarning = _warned
+    warnings.showwarning = partial(_warned, words)
     logging.lastResort = _LastResort(logging.WARNING)
 
 
@@ -168,6 +170,7 @@ def _tell_of(error: BaseException | None, doing: str) -> None:
 
 
 def _warned(
+    words: Callable[[str], str],
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -178,7 +181,7 @@ def _warned(
     """Print what discreet itself warns of; of others, the type and the place."""
     del rest, more
     if category.__module__.partition(".")[0] in _OURS:
-        text = f"Warning: {message}"
+        text = f"Warning: {words(str(message))}"
     else:
         text = f"Warning: {category.__name__} at line {lineno} of {filename}"
     if sys.stderr is not None:

@@ -91,6 +91,7 @@ _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("subject", "subjects"),
     "sep": ("delimiter",),
     "separator": ("delimiter",),
+    "site": ("group",),
     "sheet_name": ("sheet",),
     "bins": ("edges",),
     "n_bins": ("edges",),

@@ -30,7 +30,7 @@ SHOTS = {
     "page-desktop": ("page", {"width": 1280}, 9999),
     "page-dark": ("page", {"width": 1280, "dark": True}, 1800),
     "page-phone": ("page", {"phone": True}, 4000),
-    "page-print": ("page", {"width": 800, "paper": True}, 9999),
+    "page-print": ("page", {"width": 703, "paper": True}, 9999),
     "page-groups": ("groups", {"width": 1280}, 9999),
     "page-groups-phone": ("groups", {"phone": True}, 4000),
     "page-models": ("models", {"width": 1280}, 3600),
@@ -39,7 +39,7 @@ SHOTS = {
     "page-plan": ("plan", {"width": 1100}, 9999),
     "page-per-site": ("per-site", {"width": 1280}, 1100),
     "page-timed": ("timed", {"width": 1280}, 1500),
-    "demo-page": ("demo", {"width": 1280}, 900),
+    "demo-page": ("demo", {"width": 1280}, 1890),
 }
 """Each picture: which page, how it is looked at, and how many pixels it is high at most."""
 PLOTS = ("roc", "pr", "det", "det-log", "calibration")

@@ -13,8 +13,13 @@ from discreet.plan.plan import recommend
 from discreet.report.plan_page import plan_page
 
 MEASURES = ("recall", "specificity", "precision", "npv", "alert_rate", "net_benefit")
-LOOKS = ("desktop", "phone", "print")
-FURTHER = ("per-site", "grouped-models", "labels", "timed", "timed-groups")
+LOOKS = ("desktop", "tablet", "phone", "print")
+A4 = 703
+"""Pixels that its margins leave of a sheet."""
+FURTHER = (
+    *("per-site", "grouped-models", "labels", "timed", "timed-groups"),
+    *("long-models", "long-groups"),
+)
 
 
 def _data():
@@ -100,6 +105,20 @@ def _further_kinds():
             [discreet.Examples(both, y, groups=group)],
             names=("new", "old"),
             groups=["65 and older", "younger"],
+            **noisy,
+        ),
+        "long-models": discreet.compare(
+            [discreet.Examples(both, y)],
+            names=("new_" * 15, "a model of 2019"),
+            **noisy,
+        ),
+        "long-groups": discreet.evaluate(
+            [
+                discreet.Examples(
+                    s, y, groups=np.where(group == "younger", "W" * 90, "m")
+                )
+            ],
+            groups=["W" * 90, "m"],
             **noisy,
         ),
         "labels": discreet.evaluate(
@@ -385,12 +404,11 @@ def test_the_planners_sliders_say_their_predictions(browser, files):
     ("page", "look"),
     [
         *product(["one", "groups", "models", "sites", "rare"], LOOKS),
-        *product(FURTHER, ["desktop", "phone"]),
-        ("per-site", "print"),
+        *product(FURTHER, LOOKS),
     ],
 )
 def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look):
-    width = {"desktop": 1280, "phone": 390, "print": 800}[look]
+    width = {"desktop": 1280, "tablet": 820, "phone": 390, "print": A4}[look]
     tab = browser.open(
         files / f"{page}.html",
         width=width,
@@ -411,6 +429,46 @@ def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look
         ".filter(e => e.getBoundingClientRect().width < 60).length"
     )
     assert narrow == 0
+
+
+def test_a_large_score_is_written_in_full(browser, tmp_path):
+    s, _, y, _ = _data()
+    frame = pd.DataFrame({"y_score": 100_000 * s, "y_true": y})
+    found = discreet.evaluate(
+        frame, kind="other", low=0, high=100_000, thresholds=[12_345]
+    )
+    found.save(tmp_path / "other.html")
+    for scripts in (True, False):
+        tab = browser.open(tmp_path / "other.html", scripts=scripts)
+        text = tab.js("document.querySelector('[data-threshold]').textContent")
+        assert text == "12345"
+
+
+@pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")
+@pytest.mark.parametrize("classes", ["one group", "none"])
+def test_groups_without_positives_break_no_script_and_no_picture(
+    browser, tmp_path, classes
+):
+    s, _, y, group = _data()
+    kept = ~y if classes == "none" else ~y | (group == "younger")
+    frame = pd.DataFrame({"y_score": s, "y_true": y, "group": group})[kept]
+    discreet.evaluate(frame, group="group").save(tmp_path / "page.html")
+    tab = browser.open(tmp_path / "page.html")
+    if classes == "one group":
+        _slide(tab, 3)
+        pooled = "document.querySelectorAll('[data-measure=recall]').length"
+        assert tab.js(pooled) == 2
+    assert tab.complaints() == []
+
+
+def test_a_sheet_of_paper_has_the_tables_of_a_desktop(browser, files):
+    tab = browser.open(files / "groups.html", width=A4, paper=True)
+    heading = "getComputedStyle(document.querySelector('.stack thead')).display"
+    assert tab.js(heading) == "table-header-group"
+    folded = (
+        "document.querySelector('details:not(.plan) table').getBoundingClientRect()"
+    )
+    assert tab.js(f"{folded}.height") > 100
 
 
 def test_heterogeneity_is_on_the_first_screen_where_it_was_asked_for(browser, files):

@@ -85,6 +85,22 @@ PYTHON = {
     "rows per site and per group": lambda: discreet.evaluate(
         [FRAME, FRAME], per_site=True, groups=["a"]
     ),
+    "a column of patients for sites": lambda: discreet.evaluate(
+        FRAME.assign(patient=range(ROWS)), site="patient"
+    ),
+    "gaps between labels": lambda: discreet.evaluate(
+        FRAME.assign(y_true2=1 - Y),
+        labels=["y_true", "y_true2"],
+        scores=["y_score", "second"],
+    ).fairness(),
+    "an unknown average": lambda: discreet.evaluate(
+        FRAME.assign(y_true2=1 - Y),
+        labels=["y_true", "y_true2"],
+        scores=["y_score", "second"],
+    ).average("auc", "micro"),
+    "one label where several are named": lambda: discreet.evaluate(
+        FRAME, labels="died", scores="y_score"
+    ),
     "several labels without their scores": lambda: discreet.evaluate(
         [FRAME], labels=["a", "b"]
     ),
@@ -118,10 +134,16 @@ PYTHON = {
     "epsilon zero": lambda: _evaluate(privacy="distributed", epsilon=0),
     "several columns of groups": lambda: discreet.read(FRAME, group=["sex", "died"]),
     "groups that nobody asks for": lambda: _read(group="sex"),
+    "a group that is called pooled": lambda: discreet.compare(
+        FRAME.replace({"sex": {"f": "pooled"}}),
+        score=["y_score", "second"],
+        group="sex",
+    ),
     "groups without a column": lambda: _evaluate(groups=["f", "m"]),
     "exact groups that are nearly the data": lambda: _read(
         group="sex", groups=["f", "m"], examples=10**6
     ),
+    "a number for the thresholds": lambda: _evaluate(thresholds=0.5),
     "a threshold in percent": lambda: _result().at(95),
     "a threshold that is NaN": lambda: _result().at(float("nan")),
     "an unknown plot": lambda: _result().plot("pie"),
@@ -130,6 +152,9 @@ PYTHON = {
     "weights without their largest": lambda: _read(weight="n"),
     "a largest weight without weights": lambda: _evaluate(max_weight=3),
     "weights that are fractions": lambda: _read(weight="percent", max_weight=100),
+    "one name for two models": lambda: discreet.compare(
+        [FRAME], score=["y_score", "second"], names=("new",)
+    ),
     "two models of one name": lambda: discreet.compare(
         [FRAME],
         score=["y_score", "second"],
@@ -179,6 +204,9 @@ PYTHON = {
     ),
     "a misspelled mechanism": lambda: discreet.LabelDP(1, mechanism="respone"),
     "a misspelled model": lambda: _evaluate(privacy="distribted", epsilon=1),
+    "a misspelled metric of a forest": lambda: discreet.evaluate(
+        FRAME, group="sex"
+    ).forest("aucc"),
     "a misspelled metric": lambda: _result().metrics["aucc"],
     "an aim that is none": lambda: _result().threshold(recal=0.8),
     "two aims of a threshold": lambda: _result().threshold(recall=0.8, precision=0.5),

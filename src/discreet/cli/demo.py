@@ -50,6 +50,7 @@ def demo(
         record: Keep what the sites revealed in these files, for `discreet verify`.
         open: Open the report, where there is a screen.
     """
+    out.mkdir(parents=True, exist_ok=True)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Training a model, scoring 12 hospitals", total=None)
         hospitals = simulate_hospitals()
@@ -117,7 +118,6 @@ def demo(
         ),
     ):
         typer.echo(f"{name:40}{value:12.4f}{note}")
-    out.mkdir(parents=True, exist_ok=True)
     label = f"discreet, {private.claim.loss}: AUC {private.auc.value:.4f}"
     draw(
         "roc",

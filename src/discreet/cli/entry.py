@@ -81,7 +81,7 @@ def run(
 
     Typer's own call is not used: on an error it would show the frames' variables.
     """
-    guard()
+    guard(in_options)
     gc.set_threshold(_SELDOM)
     atexit.register(gc.freeze)  # the system frees a process faster than Python does
     command = get_command(app)

@@ -34,6 +34,7 @@ from discreet.report.prediction import (
 )
 from discreet.session.preview import counted_in
 from discreet.statistic.site_sums import SiteSums
+from discreet.transport.inputs import check_group_names
 
 
 def plan(  # noqa: PLR0913, PLR0917 - one option a choice
@@ -88,6 +89,7 @@ def plan(  # noqa: PLR0913, PLR0917 - one option a choice
         page: Write a page of predictions against epsilon, examples, prevalence and
             sites to this .html file.
     """
+    check_group_names(measured.groups)
     if watch_drop is not None and len(measured.groups or ()) < 2:
         raise InputError(
             "--watch-drop compares periods: name them with --in-group, in their order"

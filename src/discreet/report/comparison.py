@@ -275,7 +275,10 @@ class ModelComparison(Parts):
             return Estimate.undefined(
                 f"a model's {title} is undefined in the pooled data", support
             )
-        shift, sampling, noise = self._errors(first, second, slopes, followed)
+        try:
+            shift, sampling, noise = self._errors(first, second, slopes, followed)
+        except InputError as err:  # one class alone
+            return Estimate.undefined(str(err), support)
         if not math.isfinite(shift + sampling + noise):
             return Estimate.undefined(f"the {title} changes too fast here", support)
         value = min(max(first.value - second.value - shift, -reach), reach)

@@ -6,7 +6,6 @@ curator's values) has these alone; anything else is an error that names the way 
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from discreet.metrics.calibration import ReliabilityCurve
 from discreet.metrics.curve_points import Points, pr_points, roc_points
 from discreet.metrics.errors import Measured, measures, metric_influences
 from discreet.metrics.table import DEFAULT_METRICS, METRICS, RATES
-from discreet.metrics.thresholds import AtThreshold, at_threshold, rate_influences
+from discreet.metrics.thresholds import AtThreshold, rate_influences
 from discreet.plan.plan import Plan
 from discreet.plan.rounds import Release
 from discreet.privacy.claim import Claim
@@ -37,7 +36,13 @@ from discreet.report.text import (
     titled,
     weighted,
 )
-from discreet.report.views import Recalibration, ResultCurves, Thresholds, counted
+from discreet.report.views import (
+    Recalibration,
+    ResultCurves,
+    Thresholds,
+    counted,
+    measured_at,
+)
 from discreet.statistic.observed import NoisyHistogram
 from discreet.vocabulary import metric_name
 
@@ -150,17 +155,7 @@ class Evaluation(Shown):
 
     def at(self, threshold: float) -> AtThreshold:
         """Return precision, recall, ... when ``score >= threshold`` is positive."""
-        fit = counted(self.fit, "the confusion counts")
-        scores = fit.observed.edges.scores
-        # Infinity is a threshold of scikit-learn's.
-        if math.isfinite(threshold) and not scores.low <= threshold <= scores.high:
-            percent = scores.kind == "probability" and 1 < threshold <= 100
-            remedy = "divide a percentage by 100" if percent else "give a score"
-            raise InputError(
-                f"the threshold {threshold:g} lies outside the scores' range {scores}; "
-                f"{remedy}"
-            )
-        at = at_threshold(fit, threshold)
+        at = measured_at(self.fit, threshold)
         if at.undefined():
             warnings.warn(
                 f"at this threshold {', '.join(at.undefined())} divide by zero: NaN",

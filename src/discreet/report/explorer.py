@@ -88,8 +88,8 @@ class Explorer:
 
     @property
     def several(self) -> bool:
-        """Whether there are parts to compare."""
-        return len(self.parts) > 1
+        """Whether there are parts to compare, if only one with all together."""
+        return len(self.shown_parts) > 1
 
     @property
     def probabilities(self) -> bool:

@@ -296,7 +296,8 @@ class Figures:
                     ),
                 )
             )
-        note = f"Above the dashed line of no difference {next(iter(self.explorer.parts))} has more."
+        first = next(iter(self.explorer.parts))
+        note = f"Above the dashed line of no difference, {first} has the higher value."
         return [Figure(f"Difference at each threshold: {names}", panels, note)]
 
 

@@ -23,14 +23,14 @@ from discreet.estimate.estimate import UNIT, Estimate
 from discreet.estimate.fit import Fit
 from discreet.metrics.heterogeneity import AnchoredSums, RandomEffects
 from discreet.metrics.table import METRICS, RATES
-from discreet.metrics.thresholds import at_threshold
 from discreet.optional import load
 from discreet.report.heterogeneity import inverse
 from discreet.report.plot import PALETTE, Display, display
 from discreet.report.text import title_of
-from discreet.report.views import counted
+from discreet.report.views import measured_at
 from discreet.statistic.effect_terms import SITE_EFFECTS, Effect, EffectTerms, Link
 from discreet.statistic.protocol import BinCounts
+from discreet.vocabulary import SYNONYMS, did_you_mean, metric_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -200,7 +200,7 @@ class Forest:
             axes.plot([low, high], [len(names)] * 2, color=PALETTE[2], lw=5, alpha=0.5)
             names.append("a new site")
         axes.set_yticks(range(len(names)), names)
-        for label in axes.get_yticklabels():
+        for label in (*axes.get_yticklabels(), axes.xaxis.label):
             label.set_parse_math(False)  # names are no formulas
         axes.set(
             ylim=(len(names) - 0.5, -0.5), xlabel=f"{self.title}, {self.level:.0%}"
@@ -225,6 +225,23 @@ def _line(
     axes.plot([row.estimate], [place], marker, color=color, ms=size, zorder=3)
 
 
+def row_of(word: str, at: float | None) -> tuple[str, float | None]:
+    """Return the name of a metric or rate that people call so, and a rate's threshold."""
+    metric = metric_name(word, (*METRICS, *RATES))
+    if metric in METRICS:
+        return metric, None
+    if metric not in RATES:
+        near = did_you_mean(metric, (*METRICS, *RATES, *SYNONYMS))
+        raise InputError(
+            f"there is no metric of this name{near or '; docs/measures.md lists them'}"
+        )
+    if at is None:
+        raise InputError(
+            f"{metric} is taken at a threshold: give at=, for instance 0.5"
+        )
+    return metric, at
+
+
 def forest_of(
     parts: Mapping[str, Evaluation],
     pooled: Evaluation | None,
@@ -235,18 +252,12 @@ def forest_of(
     sites: bool = False,
 ) -> Forest:
     """Return the forest table of some evaluations; ``sites``: with a new site's range."""
-    if metric in RATES and at is None:
-        raise InputError(
-            f"{metric} is taken at a threshold: give at=, for instance 0.5"
-        )
-    if metric not in RATES and metric not in METRICS:
-        raise InputError(f"there is no metric {metric!r}; docs/measures.md lists them")
-    at = at if metric in RATES else None
+    metric, at = row_of(metric, at)
 
     def estimate(part: Evaluation) -> Estimate:
         if at is None:
             return part.metrics[metric]
-        return at_threshold(counted(part.fit, title_of(metric)), at)[metric]
+        return measured_at(part.fit, at, title_of(metric))[metric]
 
     estimates = {name: estimate(part) for name, part in parts.items()}
     rows = tuple(ForestRow.of(n, e, level) for n, e in estimates.items())
@@ -261,7 +272,10 @@ def forest_of(
         if (effect := _effect(part, estimates[name], metric, at, link)) is not None
     ]
     left = len(parts) - len(known)
-    out = f"; {left} sites without an estimate are left out" if left else ""
+    are = (
+        "site without an estimate is" if left == 1 else "sites without an estimate are"
+    )
+    out = f"; {left} {are} left out" if left else ""
     if len(known) < 3:
         few = f"no prediction interval: fewer than three sites have an estimate{out}"
         return replace(forest, note=f"{few}.")

@@ -12,7 +12,7 @@ from discreet.metrics.table import METRICS
 from discreet.privacy.claim import Claim
 from discreet.report.comparison import ModelComparison
 from discreet.report.exports import Exports
-from discreet.report.forest import Forest, ForestRow
+from discreet.report.forest import Forest, ForestRow, row_of
 from discreet.report.plot import AnyPlot, Display
 from discreet.report.shown import Shown, estimates_html
 from discreet.report.text import metric_table, title_of
@@ -66,6 +66,7 @@ class GroupedComparison(Shown, Mapping[str, ModelComparison]):
         self, metric: str = "auc", *, at: float | None = None, level: float = 0.95
     ) -> Forest:
         """Return the differences of a metric in each group beside the pooled one."""
+        metric, at = row_of(metric, at)
         gaps = self.difference(metric, at)
         rows = tuple(ForestRow.of(g, gap, level) for g, gap in gaps.items())
         whole = ForestRow.of("pooled", self.pooled.difference(metric, at), level)

@@ -43,6 +43,7 @@ from discreet.report.text import (
     distinct,
     holds_counts,
     interval_column,
+    labelled_of,
     measured_where,
     notes,
     number_cell,
@@ -146,6 +147,8 @@ def _header(sheet: Sheet) -> _Values:
         del facts["Sites"]
     if result.overlapping:
         facts["Positives"] = positives_of(result.parts)
+    if result.overlapping and isinstance(plan and plan.statistic, MultiLabel):
+        facts["Examples"] = labelled_of(result.parts) or facts["Examples"]
     return {
         "kind": "evaluation",
         "question": f"How well {who} positives from negatives{_each(result)}, "

@@ -150,7 +150,7 @@ def draw_reliability(
             x,
             curve.rate,
             yerr=np.maximum(reach, 0.0),
-            label=name or None,
+            label=_listed(name) or None,
             color=color,
             marker="osD^v"[k % 5],
             lw=1.6,
@@ -195,7 +195,9 @@ def draw_curves(axes: Axes, curves: Mapping[str, MeasureCurve]) -> None:
             axes.fill_between(
                 curve.x, curve.low, curve.high, color=color, alpha=0.15, lw=0
             )
-        axes.plot(curve.x, curve.y, label=name or "the model", color=color, lw=2.0)
+        axes.plot(
+            curve.x, curve.y, label=_listed(name) or "the model", color=color, lw=2.0
+        )
         for title, y in curve.references.items():
             same = bool((y == y[0]).all())
             if same and title in shared:
@@ -222,6 +224,11 @@ def draw_curves(axes: Axes, curves: Mapping[str, MeasureCurve]) -> None:
     first = next(iter(curves.values()))
     axes.set(xlabel=first.x_title, ylabel=first.y_title)
     _plain(axes)
+
+
+def _listed(name: str) -> str:
+    """Return a name for a legend, from which matplotlib leaves out ``_names``."""
+    return f" {name}" if name.startswith("_") else name
 
 
 def _axes(size: tuple[float, float] = (5.2, 5.2)) -> Axes:
@@ -369,7 +376,7 @@ def curve_line(
 
 
 def _label(result: Evaluation, kind: PlotKind, name: str) -> str:
-    area = {"roc": "auc", "pr": "average_precision"}.get(kind)
+    area, name = {"roc": "auc", "pr": "average_precision"}.get(kind), _listed(name)
     if area is None or area not in result.metrics:
         return name or "the model"
     words = f"{METRICS[area].title} {result.metrics[area]}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
@@ -27,7 +27,7 @@ from discreet.report.forest import Forest, forest_of
 from discreet.report.plot import AnyPlot, Display
 from discreet.report.shown import Parts
 from discreet.report.text import document
-from discreet.report.views import counted
+from discreet.report.views import counted, measured_at
 from discreet.statistic.observed import NoisyHistogram
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ class MultiEvaluation(Parts):
 
     def average(self, metric: str = "auc", how: Average = "macro") -> Estimate:
         """Average one-vs-rest metrics: equal weights, or by each class's positives."""
+        _check_average(how)
         estimates = [part.metrics[metric] for part in self.values()]
         weights = [
             1.0 if how == "macro" else max(part.observed.total_positives, 0.0)
@@ -112,6 +113,7 @@ class MultiEvaluation(Parts):
 
     def average_pairs(self, how: Average = "macro") -> Estimate:
         """Average the one-vs-one AUC over pairs: equally, or by their examples."""
+        _check_average(how)
         if not self.pairs:
             raise NotReleasedError(
                 "one-vs-one needs a plan with multiclass='ovo'; this one released "
@@ -124,14 +126,26 @@ class MultiEvaluation(Parts):
     def fairness(self, threshold: float | None = None, level: float = 0.95) -> Fairness:
         """Return groups side by side, gaps that hold all at once.
 
-        At a threshold, by default the plan's first one.
+        At a threshold, by default the plan's first one. Not of classes or labels, which
+        share their examples: how their errors go together was not released.
         """
+        self._check_disjoint("gaps are")
         if threshold is None:
             plan = next(iter(self.values())).plan
             if plan is None or not plan.thresholds:
                 raise InputError("the plan has no threshold: give one, fairness(0.5)")
             threshold = plan.thresholds[0]
+        for part in self.values():
+            measured_at(part.fit, threshold)  # refuses one outside the scores' range
         return Fairness(self.parts, threshold, level)
+
+    def _check_disjoint(self, what: str) -> None:
+        """Refuse what takes the parts' errors as independent where they are not."""
+        if not self.exports.disjoint:
+            raise NotReleasedError(
+                f"{what} between groups of different examples: classes and labels share "
+                "theirs, in a way that no release tells; evaluate with group="
+            )
 
     def conformal(
         self, alpha: float, given: Given = "marginal"
@@ -148,6 +162,7 @@ class MultiEvaluation(Parts):
         false_alarm: float = 0.05,
     ) -> Drift:
         """Return the parts as periods in their order, with alarms at a stated rate."""
+        self._check_disjoint("drift is")
         return Drift(self.parts, tuple(measures), threshold, false_alarm)
 
     def class_map(self, name: ClassMap = "temperature") -> SeveralClassesMap:
@@ -237,3 +252,8 @@ class MultiEvaluation(Parts):
         return replace(
             exports, gap=lambda name, t: fairness(t).largest(name), fairness=fairness
         )
+
+
+def _check_average(how: str) -> None:
+    if how not in get_args(Average):
+        raise InputError(f"an average is one of {', '.join(get_args(Average))}")

@@ -65,16 +65,15 @@ def treated(
     """Name the dashed lines of a decision curve whose axes end at ``low`` and ``last``.
 
     "treat all" stands right of its line, low in the picture, or left where there is
-    more room.
+    more room; nowhere if the line does not reach so low.
     """
-    at = float(np.interp(-0.8 * low, -everybody, x))
-    room = 0.02 * last
-    return [
-        Label(at + room, 0.8 * low, "treat all")
-        if at < 0.45 * last
-        else Label(at - 2.5 * room, 0.8 * low, "treat all", "end"),
-        Label(0.99 * last, 0.35 * low, "treat none", "end"),
-    ]
+    labels = [Label(0.99 * last, 0.35 * low, "treat none", "end")]
+    if everybody.size and everybody.min() < 0.8 * low:
+        at = float(np.interp(-0.8 * low, -everybody, x))
+        fits = at < 0.45 * last
+        room, side = (0.02, "start") if fits else (-0.03, "end")
+        labels.append(Label(at + room * last, 0.8 * low, "treat all", side))
+    return labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +171,8 @@ class Frame:
         return elements
 
     def _stroke(self, stroke: Stroke) -> str:
+        if not len(stroke.x):  # nothing of it is known
+            return ""
         clip = f'clip-path="url(#{self.name}-clip)"'
         if stroke.upper is not None:
             there = self._path(stroke.x, stroke.y)
@@ -279,6 +280,8 @@ def interval_rows(
         whole: the places of rows about all examples, drawn as diamonds.
         pieces: into about how many the axis is cut.
     """
+    if reference is not None and math.isnan(reference):
+        reference = None
     low, high = _span(rows, reference)
     marks = _ticks(low, high, pieces)
 
@@ -319,7 +322,7 @@ def _span(rows: Sequence[ForestRow], reference: float | None) -> tuple[float, fl
         for row, at in zip(known, middle, strict=True)
         for end in (max(row.low, at - most), min(row.high, at + most))
     ]
-    if reference is not None and not math.isnan(reference):
+    if reference is not None:
         ends.append(reference)
     if not ends:
         return 0.0, 1.0

@@ -239,6 +239,19 @@ def positives_of(parts: Mapping[str, Evaluation]) -> str:
     return ", ".join(words)
 
 
+def labelled_of(parts: Mapping[str, Evaluation]) -> str | None:
+    """Return how many examples have each label; None where every label has as many."""
+    counts, about = {}, ""
+    for name, part in parts.items():
+        if isinstance(part.fit, Fit):
+            seen = part.observed
+            counts[name] = f"{seen.total_positives + seen.total_negatives:,.0f}"
+            about = "" if seen.exact else "about "
+    if len(set(counts.values())) < 2:
+        return None
+    return ", ".join(f"{about}{count} {name}" for name, count in counts.items())
+
+
 def measured_where(source: Source, claim: Claim, plan: Plan | None) -> str:
     """Say on which data a result was measured, to end a sentence."""
     if of_clients(plan):

@@ -419,8 +419,10 @@ def _decision_frame(result: TimedEvaluation, time: float, name: str) -> Frame:
     model, low, high = _columns(curve.model)
     everybody = _columns(curve.everybody)[0]
     x = curve.thresholds
-    most = float(np.nanmax([*high, 0.01]))
-    top = math.ceil(most * 20) / 20
+    known, there = np.isfinite(model), np.isfinite(everybody)
+    # No model's net benefit exceeds the risk, however wide the band is.
+    most = 1.08 * float(np.nanmax([*model, *everybody, 0.01]))
+    low_end = -most / 5
     last = float(x.max()) if x.size else 1.0
     return Frame(
         name,
@@ -431,22 +433,22 @@ def _decision_frame(result: TimedEvaluation, time: float, name: str) -> Frame:
         "net benefit",
         [
             Stroke(x, np.zeros_like(x), dashed=True),
-            Stroke(x, everybody, dashed=True),
-            Stroke(x, low, 0, upper=high),
-            Stroke(x, model, 0),
+            Stroke(x[there], everybody[there], dashed=True),
+            Stroke(x[known], low[known], 0, upper=high[known]),
+            Stroke(x[known], model[known], 0),
         ],
-        labels=treated(x, everybody, -top / 5, last) if x.size else (),
         x_range=(0.0, last),
-        y_range=(-top / 5, top),
+        y_range=(low_end, most),
+        labels=treated(x[there], everybody[there], low_end, last),
     )
 
 
 def _columns(
     estimates: Sequence[Estimate],
 ) -> tuple[FloatVector, FloatVector, FloatVector]:
-    """Return values and interval ends; what is undefined lies at 0."""
+    """Return values and interval ends; what is undefined is NaN, and is not drawn."""
     rows = np.array([(e.value, *e.interval()) for e in estimates]).reshape(-1, 3)
-    value, low, high = np.nan_to_num(rows, nan=0.0).T
+    value, low, high = rows.T
     return value, low, high
 
 
@@ -566,9 +568,8 @@ def _draw_decision(axes: Axes, result: TimedEvaluation, time: float) -> None:
     x = curve.thresholds
     axes.fill_between(x, low, high, color=PALETTE[0], alpha=0.15, lw=0)
     axes.plot(x, value, color=PALETTE[0], lw=1.8, label="the model")
-    axes.plot(
-        x, _columns(curve.everybody)[0], color=PALETTE[1], lw=1.2, label="treat all"
-    )
+    everybody = _columns(curve.everybody)[0]
+    axes.plot(x, everybody, color=PALETTE[1], lw=1.2, label="treat all")
     axes.axhline(0.0, color="0.4", lw=0.9, label="treat none")
     bottom = -0.2 * float(np.nanmax([*high, 0.01]))
     axes.set(xlabel="threshold probability", ylabel="net benefit", ylim=(bottom, None))

@@ -49,6 +49,23 @@ def counted(fit: AnyFit, what: str = "a histogram") -> Fit:
     raise NotReleasedError(f"{what} was not released, only {has}; {fit.remedy}")
 
 
+def measured_at(
+    fit: AnyFit, threshold: float, what: str = "the confusion counts"
+) -> AtThreshold:
+    """Return every measure at a threshold, which the scores' range holds."""
+    histogram = counted(fit, what)
+    scores = histogram.observed.edges.scores
+    # Infinity is a threshold of scikit-learn's.
+    if math.isfinite(threshold) and not scores.low <= threshold <= scores.high:
+        percent = scores.kind == "probability" and 1 < threshold <= 100
+        remedy = "divide a percentage by 100" if percent else "give a score"
+        raise InputError(
+            f"the threshold {threshold:g} lies outside the scores' range {scores}; "
+            f"{remedy}"
+        )
+    return at_threshold(histogram, threshold)
+
+
 def _undefined(fit: Fit, *, probabilities: bool) -> str | None:
     """Return why a fit does not tell the classes apart, or has no probabilities."""
     if (

@@ -151,6 +151,13 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
             "a comparison needs sites with two score columns, one a model: "
             "score=[first, second]"
         )
+    called: Sequence[str] = names or _called(columns)
+    if isinstance(called, str) or len(called) != 2 or called[0] == called[1]:
+        raise InputError(
+            "two models need two different names, in the order of their scores: "
+            "names=('new', 'old')"
+        )
+    first, second = called
     model = model_of(privacy, epsilon, delta)
     facts = PublicFacts(examples, prevalence, sites[0].scores, censoring)
     cohort = model.cohort(len(sites))
@@ -161,8 +168,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     if followup is not None:
         timed = recommend(facts, model, followup=followup, cohort=cohort)
         tables: TimedEvaluations = named(
-            carried_out(timed, sites, entropy=entropy, setting=setting),
-            names or _called(columns),
+            carried_out(timed, sites, entropy=entropy, setting=setting), (first, second)
         )
         return tables
     inverse_scale = model.inverse_scale(cohort, cells=1 if form == "joint" else 2)
@@ -178,9 +184,7 @@ def compare(  # noqa: PLR0913 - every public choice is a keyword
     plan = replace(base, rounds=(Round(statistic),))
     check_grouped(sites, groups)
     result = carried_out(plan, sites, entropy=entropy, setting=setting)
-    compared: ModelComparison | GroupedComparison = named(
-        result, names or _called(columns)
-    )
+    compared: ModelComparison | GroupedComparison = named(result, (first, second))
     return compared
 
 

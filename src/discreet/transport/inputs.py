@@ -118,6 +118,15 @@ class Scorer:
         return ModelRef(called or self.model.name, "", self._made[0])
 
 
+def check_group_names(groups: Sequence[str] | None) -> None:
+    """Refuse a group or site that a result could not tell from all together."""
+    if any(str(name).strip().lower() == "pooled" for name in groups or ()):
+        raise InputError(
+            "a group or site cannot be called pooled: results call all examples "
+            "together so; give it another name"
+        )
+
+
 def sites_of(
     sources: Sources,
     *,

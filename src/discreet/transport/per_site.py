@@ -29,6 +29,9 @@ from discreet.transport.inputs import (
 OWN_BINS: Final = 512
 """Of one's own data, which no bin has to hide: binning errors far below the others."""
 
+MOST_SITES: Final = 300
+"""Every site sends every row's bins: memory grows with the square of their number."""
+
 
 class Rows(NamedTuple):
     """The sites, and the groups whose rows are wanted, None for none."""
@@ -80,8 +83,7 @@ def sites_and_rows(  # noqa: PLR0913 - what evaluate was given
     elif per_site is None:
         warnings.warn(
             "only the pooled result is released: one row per site tells more, and is "
-            "charged for when you ask with per_site=True (per_site=False says that the "
-            "pooled result is all you want)",
+            "charged for when you ask with per_site=True",
             IgnoredWarning,
             stacklevel=3,
         )
@@ -150,6 +152,11 @@ def _check_rows(
 
 
 def _each_its_row(sites: Sequence[Examples]) -> Rows:
+    if len(sites) > MOST_SITES:
+        raise InputError(
+            f"{len(sites)} sites are too many for one row each, at most {MOST_SITES}: "
+            "name the column of hospitals, not of patients, or join sites"
+        )
     named = []
     for place, site in enumerate(sites, 1):
         if site.grouped:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
@@ -36,6 +37,7 @@ from discreet.transport.inputs import (
     Scorer,
     Sources,
     all_examples,
+    check_group_names,
     check_weights,
     followup_of,
     is_one_source,
@@ -188,7 +190,8 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         site: the column of one frame that says at which site a row is: the result has
             one row per site, a pooled row, and what a new site can expect.
         per_site: whether every site has a row. Under a privacy model such rows are
-            further results, released and charged for when you say True.
+            further results, released and charged for when you say True; False says
+            that the pooled result is all you want.
         labels: names of the label columns of examples that have several: one result
             each, from one release.
         scores: the score column of each label, in the same order.
@@ -246,6 +249,12 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.source.releases[0].contributors
     (0.92, 2)
     """
+    for word, value, one in (
+        ("thresholds", thresholds, "0.5"),
+        ("horizons", horizons, "365"),
+    ):
+        if isinstance(value, str | Number):
+            raise InputError(f"{word}= is a list of numbers, such as {word}=[{one}]")
     named = privacy is not None
     own = not named and is_one_source(sites)
     private = model_of(privacy, epsilon, delta)
@@ -335,6 +344,11 @@ def _with_labels(
             "scores= names the score column of each of several labels=: give both, or "
             "score= for one label"
         )
+    if isinstance(labels, str) or isinstance(scores, str):
+        raise InputError(
+            "labels= and scores= are lists of columns; of one label label= names the "
+            "column and score= its scores"
+        )
     if "label" in columns or "score" in columns:
         raise InputError(
             "labels= and scores= take the place of label= and score=: leave these out"
@@ -355,6 +369,7 @@ def checked_groups(
     """Say when groups are there and nobody asks; an empty list: do not group."""
     if isinstance(groups, str):
         raise InputError(_GROUPS)
+    check_group_names(groups)
     if groups is None and any(site.grouped for site in sites):
         first = sites[0]
         remedy = "name them with groups=[...], or give"

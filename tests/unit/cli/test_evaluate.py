@@ -237,6 +237,13 @@ def test_the_demo_is_right_against_scikit_learn(tmp_path):
     assert averaged < together - 0.03
 
 
+def test_the_demo_finds_out_first_that_its_folder_cannot_be_made(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    run = invoke("demo", "--out", tmp_path / "taken")
+    assert isinstance(run.exception, FileExistsError)
+    assert run.stdout == ""
+
+
 def test_the_demos_follow_up_is_ranked_as_scikit_survival_ranks_it():
     from sksurv.metrics import concordance_index_censored
 
@@ -406,3 +413,10 @@ def test_one_file_by_site_by_label_and_by_group(words, said, code):
     text = run.output if run.exception is None else in_options(str(run.exception))
     assert said in text
     assert code == (0 if run.exception is None else exit_code(run.exception))
+
+
+@pytest.mark.usefixtures("hospitals")
+def test_a_warning_names_options_too():
+    run = discreet(*HOSPITALS, "--site", "ward", *NOISY, "3")
+    assert run.returncode == 0
+    assert "charged for when you ask with --per-site\n" in run.stderr

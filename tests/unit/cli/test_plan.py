@@ -55,6 +55,11 @@ def test_a_plan_with_a_roster_is_written_with_its_predicted_errors(run):
     assert written.model.name == "sepsis-xgb"
 
 
+def test_no_group_of_a_plan_is_called_pooled(run):
+    made = run(*USUAL, *NOISY, "--in-group", "Pooled", "--in-group", "rest")
+    assert "cannot be called pooled" in str(made.exception)
+
+
 def test_more_bins_without_noise_say_how_many_examples_would_be_alone(run):
     exact = ("--privacy", "secure-aggregation", "--sites", "3")
     few = run("--examples", "2000", "--prevalence", "0.2", "--repetitions", "2", *exact)

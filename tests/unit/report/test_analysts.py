@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import discreet
-from discreet.errors import InputError
+from discreet.errors import InputError, NotReleasedError
 from discreet.report.fairness import CRITERIA, MEASURES
 from discreet.report.tracking import ARTIFACT, metrics_of
 from discreet.report.verification import verify
@@ -121,6 +121,42 @@ def frame_of(groups):
     return discreet.Examples(rng.random(n), y, groups=rng.choice(GROUPS, n))
 
 
+def test_gaps_are_of_disjoint_groups_at_a_threshold_in_range(labels, groups):
+    with pytest.raises(NotReleasedError, match="share theirs"):
+        labels.fairness()
+    with pytest.raises(NotReleasedError, match="drift is between groups"):
+        labels.drift()
+    for wrong in (5, -1):
+        with pytest.raises(InputError, match="outside the scores' range"):
+            groups.fairness(wrong)
+        with pytest.raises(InputError, match="outside the scores' range"):
+            groups.forest("recall", at=wrong)
+
+
+def test_a_forest_takes_the_words_that_metrics_have(groups, frame):
+    assert groups.forest("Sensitivity", at=0.3) == groups.forest("recall", at=0.3)
+    assert groups.forest("AUROC") == groups.forest("auc")
+    pair = {"label": "died", "score": ["risk", "old"], "group": "sex"}
+    compared = discreet.compare(frame, **pair)
+    assert compared.forest("ppv", at=0.3) == compared.forest("precision", at=0.3)
+    for result in (groups, compared):
+        with pytest.raises(InputError, match="did you mean recall"):
+            result.forest("recal", at=0.3)
+        with pytest.raises(InputError, match="give at="):
+            result.forest("recall")
+
+
+@pytest.mark.parametrize("names", [("x",), "ab", ("a", "b", "c"), ("a", "a")])
+def test_two_models_have_two_names(frame, names):
+    with pytest.raises(InputError, match="two different names"):
+        discreet.compare(frame, label="died", score=["risk", "old"], names=names)
+
+
+def test_several_labels_are_a_list(frame):
+    with pytest.raises(InputError, match="lists of columns"):
+        discreet.evaluate(frame, labels="died", scores="risk")
+
+
 def test_names_of_groups_are_no_markup(frame):
     odd = frame.assign(sex=frame.sex.map({"f": "<b>f</b>", "m": "$m_1$"}))
     result = discreet.evaluate(odd, **COLUMNS, group="sex")
@@ -129,6 +165,22 @@ def test_names_of_groups_are_no_markup(frame):
     ticks = result.plot("forest").ax_.get_yticklabels()
     assert ticks[0].get_text() == "$m_1$"
     assert not any(tick.get_parse_math() for tick in ticks)
+
+
+@pytest.mark.parametrize("kind", ["roc", "calibration", "decision"])
+def test_a_name_that_begins_with_a_line_is_in_the_legend(frame, kind):
+    odd = frame.assign(sex="_" + frame.sex)
+    drawn = discreet.evaluate(odd, **COLUMNS, group="sex").plot(kind)
+    listed = " ".join(drawn.ax_.get_legend_handles_labels()[1])
+    assert "_f" in listed
+    assert "_m" in listed
+
+
+def test_names_of_models_in_a_forest_are_no_formulas(frame, tmp_path):
+    pair = {"label": "died", "score": ["risk", "old"], "names": ("$\\frac{$", "b")}
+    compared = discreet.compare(frame, **pair, group="sex")
+    compared.plot("forest", tmp_path / "forest.png")
+    assert (tmp_path / "forest.png").stat().st_size > 5_000
 
 
 # -- comparison in groups ----------------------------------------------------------
@@ -151,6 +203,20 @@ def test_two_models_are_compared_in_each_group_as_if_it_were_alone(frame):
     assert set(result.verdicts()) == {*GROUPS, "pooled"}
     assert "risk is better than old" in str(result)
     assert "pooled" in result.plot("forest").ax_.get_yticklabels()[-1].get_text()
+
+
+@pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")
+def test_a_group_of_one_class_leaves_the_others_comparable(frame, tmp_path):
+    pair = {"label": "died", "score": ["risk", "old"]}
+    kept = frame[(frame.sex == "f") | (frame.died == 0)]
+    result = discreet.compare(kept, **pair, group="sex")
+    assert np.isnan(result["m"].difference("average_precision").value)
+    assert result["m"].difference("brier").value != 0
+    assert "AUC risk-old f" in str(result)
+    for part in (result, discreet.compare(frame[frame.died == 0], **pair)):
+        for ending in ("json", "html"):
+            part.save(tmp_path / f"report.{ending}")
+            assert verify((tmp_path / f"report.{ending}").read_text()).holds
 
 
 @pytest.mark.parametrize("form", ["joint", "marginals"])
@@ -185,6 +251,14 @@ def test_several_labels_give_one_result_each_and_their_averages(frame, labels):
     assert macro.interval().low < macro.value < macro.interval().high
     assert "AUC macro" in str(labels)
     assert labels.pooled is None
+
+
+def test_the_page_says_how_many_examples_have_each_label(frame, labels):
+    kept = int((frame.index % 7 > 0).sum())
+    assert f"<dd>5,000 died, {kept:,} late</dd>" in labels.exports.html()
+    twice = frame.assign(second=1 - frame.died)
+    full = discreet.evaluate(twice, labels=["died", "second"], scores=["risk", "old"])
+    assert "<dd>5,000</dd>" in full.exports.html()
 
 
 @pytest.mark.parametrize("ending", ["json", "html"])
@@ -270,6 +344,17 @@ def test_every_kind_of_result_has_names_that_mlflow_takes(frame, groups):
         assert metrics
         assert all(set(name) <= ALLOWED for name in metrics)
         assert np.isfinite(list(metrics.values())).all()
+
+
+def test_groups_whose_names_differ_in_signs_alone_keep_their_own_metrics(mlflow, frame):
+    ages = ["<65", ">65", "65/66", "65_66", "..", "." * 190 + "long"]
+    rows = frame.assign(age=np.resize(ages, len(frame)))
+    result = discreet.evaluate(rows, **COLUMNS, group="age")
+    logged = mlflow.get_run(result.log_mlflow(page=False)).data.metrics
+    areas = {name: v for name, v in logged.items() if name.endswith("/auc")}
+    assert len(areas) == len(ages)
+    assert areas["below 65/auc"] == result["<65"].auc.value
+    assert areas["above 65/auc"] == result[">65"].auc.value
 
 
 ALLOWED = set("_-./ ") | set(

@@ -19,6 +19,7 @@ import pytest
 import discreet
 from discreet.data.edges import Edges, Uniform, Warped
 from discreet.errors import IgnoredWarning, InputError
+from discreet.estimate.estimate import Estimate
 from discreet.metrics.timed_table import TIMED
 from discreet.noise.laplace import LaplaceNoise
 from discreet.privacy.claim import Claim, Trust
@@ -26,7 +27,7 @@ from discreet.privacy.loss import Unbounded
 from discreet.report.evaluation import Source
 from discreet.report.record import Made
 from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
-from discreet.report.timed_page import survival_svg
+from discreet.report.timed_page import _decision_frame, survival_svg
 from timed_oracle import aalen_johansen, auc_of_cause, tabulate
 
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
@@ -148,6 +149,32 @@ def test_every_plot_is_drawn_and_saved(result, kind, tmp_path):
     display = result.plot(kind, tmp_path / "plot.png")
     assert display.ax_.get_title(loc="left")
     assert (tmp_path / "plot.png").stat().st_size > 5_000
+
+
+def test_a_decision_curve_names_its_references_and_leaves_out_what_is_undefined(
+    result, monkeypatch
+):
+    curve = result.net_benefit(365)
+    gone = len(curve.thresholds) // 2
+    cut = list(curve.model)
+    cut[gone] = Estimate.undefined("nobody")
+    nothing = curve._replace(model=tuple(Estimate.undefined("x") for _ in cut))
+    for shown, points in (
+        (curve._replace(model=tuple(cut)), len(cut) - 1),
+        (nothing, 0),
+    ):
+        monkeypatch.setattr(TimedEvaluation, "net_benefit", lambda *_, c=shown: c)
+        frame = _decision_frame(result, 365, "d")
+        assert [label.text for label in frame.labels] == ["treat none", "treat all"]
+        assert len(frame.strokes[-1].x) == points
+        assert 'd="ML' not in frame.svg()
+        assert 'd="M"' not in frame.svg()
+        (line,) = [
+            line
+            for line in result.plot("decision").ax_.get_lines()
+            if line.get_label() == "the model"
+        ]
+        assert np.isfinite(line.get_ydata()).sum() == points
 
 
 def test_an_unknown_plot_is_an_error_that_lists_the_others(result):

@@ -296,3 +296,11 @@ def test_a_plan_of_exact_sums_does_not_name_its_sites_as_groups():
         facts, discreet.DistributedDP(1), groups=groups, cohort=Cohort(2)
     )
     assert replace(noisy, roster=Roster(sites)).statistic.told_apart == tuple(groups)
+
+
+def test_a_column_of_patients_is_no_column_of_sites(frame):
+    rows = frame.assign(hospital=range(len(frame)))
+    with pytest.raises(
+        InputError, match="name the column of hospitals, not of patients"
+    ):
+        discreet.evaluate(rows, **WHERE)

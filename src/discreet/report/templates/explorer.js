@@ -11,6 +11,8 @@
   const [VALUE, LOW, HIGH] = [0, 1, 2];
 
   const shown = (value) => (value === null ? "undefined" : value.toFixed(3));
+  // Scores that are no probabilities may have more digits before the point.
+  const written = (t) => String(Number(t.toPrecision(Math.abs(t) < 1000 ? 4 : 6)));
   const count = (value) =>
     value === null ? "undefined" : Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
 
@@ -85,10 +87,10 @@
 
   function show() {
     const k = Number(slider.value), t = data.thresholds[k], p = prevalence();
-    slider.setAttribute("aria-valuetext", `threshold ${t.toPrecision(4)}`);
+    slider.setAttribute("aria-valuetext", `threshold ${written(t)}`);
     if (document.activeElement !== typed) typed.value = String(Number(t.toPrecision(6)));
     for (const place of document.querySelectorAll("[data-threshold]")) {
-      place.textContent = String(Number(t.toPrecision(4)));
+      place.textContent = written(t);
     }
     for (const measure of data.measures) {
       const marked = p !== null && measure in reweighted;
@@ -118,7 +120,7 @@
     const name = data.parts.length > 1 ? `${first.name}: ` : "";
     const percent = (value) => (value === null ? "an unknown share" : `${(100 * value).toFixed(1)}%`);
     byId("said").textContent =
-      `${name || "At "}${name ? "at " : ""}${Number(t.toPrecision(4))}, ${percent(first.recall[k][VALUE])} of the positives are found ` +
+      `${name || "At "}${name ? "at " : ""}${written(t)}, ${percent(first.recall[k][VALUE])} of the positives are found ` +
       `and ${percent(found)} of the alarms are right` +
       (p === null ? "." : `, if ${(100 * p).toPrecision(3)}% are positive.`);
   }
