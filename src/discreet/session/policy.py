@@ -315,8 +315,7 @@ class Policy:
             if not (plan.model.name or plan.model.digest):
                 raise PolicyError(
                     f"the plan names no model, and the policy allows "
-                    f"{_listed(self.models)}: ask for a plan made with `discreet plan "
-                    "--name NAME`"
+                    f"{_listed(self.models)}: ask for a plan made with --name"
                 )
             measured = f"{plan.model.name!r} {plan.model.digest}".strip()
             raise PolicyError(

@@ -256,8 +256,8 @@ def followup_of(
     if intervals is not None:
         whole(intervals, "the number of intervals", error=InputError)
     return FollowUpQuestion.asked(
-        _times("horizons", horizons),
-        _times("cuts", cuts),
+        numbers("horizons", horizons, "365"),
+        numbers("cuts", cuts, "365"),
         intervals,
         causes,
         first.columns,
@@ -265,16 +265,16 @@ def followup_of(
     )
 
 
-def _times(word: str, given: Any) -> tuple[float, ...] | None:
-    """Return a list of times as floats; the digits of a text are no list."""
+def numbers(word: str, given: Any, such: str) -> tuple[float, ...] | None:
+    """Return a list of numbers as floats; the digits of a text are no list."""
     if given is None:
         return None
-    times: Any = None if isinstance(given, str) else given
+    listed: Any = None if isinstance(given, str) else given
     try:
-        return tuple(float(t) for t in times)
+        return tuple(float(number) for number in listed)
     except (TypeError, ValueError):
         raise InputError(
-            f"{word}= lists times as numbers, for instance {word}=[365, 1825]"
+            f"{word}= is a list of numbers, such as {word}=[{such}]"
         ) from None
 
 

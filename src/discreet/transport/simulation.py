@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, overload
 
@@ -42,6 +41,7 @@ from discreet.transport.inputs import (
     followup_of,
     is_one_source,
     model_of,
+    numbers,
     sites_of,
 )
 from discreet.transport.per_site import OWN_BINS, sites_and_rows
@@ -249,12 +249,6 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
     >>> round(result.auc.value, 3), result.source.releases[0].contributors
     (0.92, 2)
     """
-    for word, value, one in (
-        ("thresholds", thresholds, "0.5"),
-        ("horizons", horizons, "365"),
-    ):
-        if isinstance(value, str | Number):
-            raise InputError(f"{word}= is a list of numbers, such as {word}=[{one}]")
     named = privacy is not None
     own = not named and is_one_source(sites)
     private = model_of(privacy, epsilon, delta)
@@ -289,7 +283,7 @@ def evaluate(  # noqa: PLR0913 - every public choice is a keyword
         edges = spread_over(OWN_BINS, facts)
     question = Question(
         facts,
-        None if thresholds is None else tuple(float(t) for t in thresholds),
+        numbers("thresholds", thresholds, "0.5"),
         edges,
         None if classes is None else tuple(classes),
         multiclass,

@@ -76,7 +76,7 @@ def test_an_allowed_session_is_charged_and_shared(owner, model):
         (NOISY, {"epsilon_per_plan": Fraction(1, 4)}, "costs 0.5-DP"),
         (EXACT, {"exact_sums": 0}, "exact sums, and the policy allows none"),
         (EXACT, {"sites": 3}, "a sum of 2 sites"),
-        (EXACT, {"models": ("sepsis-*",)}, "measures the model ''"),
+        (EXACT, {"models": ("sepsis-*",)}, "the plan names no model"),
         (EXACT, {"coordinators": ()}, "the policy allows no coordinator"),
         (EXACT, {"coordinators": (KEY,)}, "the plan names none"),
         (EXACT, {"require_roster": True}, "the plan has no roster"),

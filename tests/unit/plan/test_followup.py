@@ -195,11 +195,11 @@ def test_sites_that_differ_in_their_columns_are_refused():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"horizons": 2}, r"horizons= lists times as numbers"),
-        ({"horizons": "12"}, r"horizons= lists times as numbers"),
-        ({"horizons": ["soon"]}, r"horizons= lists times as numbers"),
-        ({"horizons": [2], "cuts": 2}, r"cuts= lists times as numbers"),
-        ({"horizons": [2], "cuts": ["late"]}, r"cuts= lists times as numbers"),
+        ({"horizons": 2}, r"horizons= is a list of numbers, such as"),
+        ({"horizons": "12"}, r"horizons= is a list of numbers, such as"),
+        ({"horizons": ["soon"]}, r"horizons= is a list of numbers, such as"),
+        ({"horizons": [2], "cuts": 2}, r"cuts= is a list of numbers, such as"),
+        ({"horizons": [2], "cuts": ["late"]}, r"cuts= is a list of numbers, such as"),
         ({"horizons": [2], "intervals": 2.5}, "must be a whole number"),
         ({"horizons": [2], "interpolation": "linear"}, "leave out method="),
     ],
