@@ -72,7 +72,7 @@ def treated(
         at = float(np.interp(-0.8 * low, -everybody, x))
         fits = at < 0.45 * last
         room, side = (0.02, "start") if fits else (-0.03, "end")
-        labels.append(Label(at + room * last, 0.8 * low, "treat all", side))
+        labels.insert(0, Label(at + room * last, 0.8 * low, "treat all", side))
     return labels
 
 
