@@ -165,7 +165,7 @@ def test_a_decision_curve_names_its_references_and_leaves_out_what_is_undefined(
     ):
         monkeypatch.setattr(TimedEvaluation, "net_benefit", lambda *_, c=shown: c)
         frame = _decision_frame(result, 365, "d")
-        assert [label.text for label in frame.labels] == ["treat none", "treat all"]
+        assert [label.text for label in frame.labels] == ["treat all", "treat none"]
         assert len(frame.strokes[-1].x) == points
         assert 'd="ML' not in frame.svg()
         assert 'd="M"' not in frame.svg()
