@@ -333,7 +333,7 @@ RUNS: Final[Mapping[str, tuple[str, str]]] = {
         "--reports 20000 --mixtures 2 --epsilons 5 --parts simulated",
     ),
     "reports": (
-        "--engines",
+        "",
         "--reports 100000 --engines duckdb --single 500 --batched 1000 --kills 0",
     ),
     "curves": ("", ""),
