@@ -3,6 +3,7 @@
 :meth:`Exports.write` makes a folder of tables:
 
 - ``measures.csv``: every measure of every part as one tidy row.
+- ``summary.csv``: what is over all parts: averages of classes or labels, differences.
 - ``forest.csv``: of sites or groups, each one's AUC, the pooled one, and a new site's.
 - ``curves.csv``: ROC and PR points with their pointwise 95% limits.
 - ``model-card.json``: the key metrics of the Coalition for Health AI's applied model
@@ -28,7 +29,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -210,6 +211,8 @@ class Exports:
             "model-card.json": json.dumps(card, indent=1, allow_nan=False),
             "plp/evaluationStatistics.csv": table(statistics),
         }
+        if over_all := self.summary():
+            tables["summary.csv"] = table(summary_rows(over_all))
         if self.forest is not None and "auc" in self.first.metrics:
             tables["forest.csv"] = table(self.forest("auc").to_rows())
         if drawn:
@@ -246,6 +249,14 @@ def _cell(value: Any) -> Any:
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
         return f"'{value}"  # a spreadsheet would run it
     return "" if value is None else value
+
+
+def summary_rows(summary: Mapping[str, Estimate]) -> Iterator[dict[str, Any]]:
+    """Yield averages over classes or labels, or differences, as tidy rows."""
+    for name, estimate in summary.items():
+        row = tidy(name, "", estimate)
+        del row["title"], row["threshold"]
+        yield row
 
 
 def _measures(part: Evaluation) -> list[dict[str, Any]]:

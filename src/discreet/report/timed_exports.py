@@ -2,7 +2,8 @@
 
 :meth:`TimedExports.write` makes a folder of tables:
 
-- ``measures.csv``: every measure of every part at every horizon as one tidy row;
+- ``measures.csv``: every measure of every part at every horizon as one tidy row, and
+  ``summary.csv`` what is over all parts;
 - ``survival.csv``: survival of risk groups at every cut with its limits, and the numbers at
   risk; ``calibration.csv`` and ``decision.csv``: the points of these curves;
 - ``plp/``: the tables of OHDSI's PatientLevelPrediction for survival, by its own columns
@@ -29,7 +30,7 @@ from discreet.metrics.errors import tidy
 from discreet.metrics.timed_table import TIMED
 from discreet.optional import load
 from discreet.privacy.claim import Claim
-from discreet.report.exports import MIN_CELL_COUNT, hidden, table
+from discreet.report.exports import MIN_CELL_COUNT, hidden, summary_rows, table
 from discreet.report.record import Made, Receipt, Sign, marked, record_from
 from discreet.report.text import JSON_VERSION, UNVERIFIABLE, exact_sums
 
@@ -155,6 +156,9 @@ class TimedExports:
                 {"part": n, **row}
                 for n, p in self.parts.items()
                 for row in _measures(p)
+            ],
+            "summary.csv": [
+                *summary_rows({} if self.whole is None else self.whole.summary())
             ],
             "survival.csv": [
                 {"part": n, **row} for n, p in parts for row in _survival(p)

@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import discreet
@@ -38,6 +39,32 @@ def test_every_measure_is_a_row(folder):
     assert float(rows["auc"]["value"]) == result.auc.value
     at = [r for r in _rows(where / "measures.csv") if r["threshold"] == "0.4"]
     assert {"recall", "npv", "true_positives"} <= {r["measure"] for r in at}
+
+
+def test_the_averages_over_labels_are_rows_of_their_own(tmp_path):
+    rng = np.random.default_rng(4)
+    labels = rng.random((5_000, 2)) < (0.3, 0.2)
+    scores = 1 / (1 + np.exp(rng.normal(1 - 2 * labels)))
+    columns = {
+        f"{kind}{k}": values[:, k]
+        for kind, values in (("y", labels.astype(int)), ("s", scores))
+        for k in range(2)
+    }
+    site = pa.table(columns)
+    found = discreet.evaluate(
+        [site], labels=["y0", "y1"], scores=["s0", "s1"], privacy="secure-aggregation"
+    )
+    found.exports.write(tmp_path)
+    rows = {r["measure"]: r for r in _rows(tmp_path / "summary.csv")}
+    each = [part.auc.value for part in found.values()]
+    assert float(rows["AUC macro"]["value"]) == pytest.approx(np.mean(each), abs=1e-9)
+    assert float(rows["AUC macro"]["low"]) < np.mean(each)
+    assert not (tmp_path / "plp" / "summary.csv").exists()
+
+
+def test_one_model_has_no_summary(folder):
+    where, _ = folder
+    assert not (where / "summary.csv").exists()
 
 
 def test_the_curves_are_points_with_their_limits(folder):
