@@ -53,6 +53,9 @@ def _views(tab):
 def test_the_slider_shows_one_time_after_the_other(browser, page):
     tab = browser.open(page)
     assert _views(tab) == ["365"]
+    marks = "[...document.querySelectorAll('.ticks text{}')].map(t => t.textContent)"
+    assert tab.js(marks.format("")) == ["90", "180", "365", "730"]
+    assert tab.js(marks.format(".planned")) == ["365", "730"]
     for place, time in enumerate(("90", "180", "365", "730")):
         tab.js(
             "(() => { const s = document.querySelector('[data-times] input');"

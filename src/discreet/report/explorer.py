@@ -8,7 +8,7 @@ release, or of many edges those that cut the examples into about equal parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -62,6 +62,24 @@ class Tick(NamedTuple):
     """From 0 at the left to 1 at the right."""
     label: str
     planned: bool
+
+
+def ticks(values: Sequence[float], planned: Collection[float]) -> list[Tick]:
+    """Return the marks below a slider that stops at these values, evenly apart.
+
+    What was planned is marked first, then round numbers where there is room.
+    """
+    last = max(len(values) - 1, 1)
+    places = {value: k / last for k, value in enumerate(values)}
+    placed: list[Tick] = []
+    # The fewer digits, the rounder.
+    for value in sorted(places, key=lambda v: (v not in planned, len(f"{v:.6g}"))):
+        label, wanted = f"{value:.6g}", value in planned
+        if len(label) > 5 and not wanted:
+            continue
+        if all(abs(places[value] - other.place) > _LABELS for other in placed):
+            placed.append(Tick(places[value], label, wanted))
+    return sorted(placed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,19 +149,7 @@ class Explorer:
     @cached_property
     def ticks(self) -> list[Tick]:
         """The marks below the slider: the plan's thresholds, then round numbers."""
-        last = max(len(self.thresholds) - 1, 1)
-        places = {t: k / last for k, t in enumerate(self.thresholds)}
-        ticks: list[Tick] = []
-        # The fewer digits, the rounder: these are placed first.
-        digits = sorted(places, key=lambda t: (t not in self._planned, len(f"{t:.6g}")))
-        for t in digits:
-            label = f"{t:.6g}"
-            planned = t in self._planned
-            if len(label) > 5 and not planned:
-                continue
-            if all(abs(places[t] - other.place) > _LABELS for other in ticks):
-                ticks.append(Tick(places[t], label, planned))
-        return sorted(ticks)
+        return ticks(self.thresholds, self._planned)
 
     @cached_property
     def measured(self) -> list[list[AtThreshold]]:

@@ -189,9 +189,7 @@ def _explorer(sheet: Sheet) -> _Values | None:
         "last": len(explorer.thresholds) - 1,
         "start": explorer.start,
         "shown": explorer.thresholds[explorer.start],
-        "ticks": [
-            (f"{100 * t.place:.2f}%", t.label, t.planned) for t in explorer.ticks
-        ],
+        "ticks": explorer.ticks,
         "figures": [
             {
                 "title": figure.title,

@@ -20,6 +20,7 @@ from discreet.arrays import FloatVector
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Estimate
 from discreet.metrics.timed_table import SurvivalCurve
+from discreet.report.explorer import ticks
 from discreet.report.forest import ForestRow
 from discreet.report.lead import card_values, forest_values, promise_values
 from discreet.report.page import (
@@ -251,6 +252,7 @@ def _part(result: TimedEvaluation, name: str, place: int) -> dict[str, Any]:
         "auc": _auc_frame(result, f"auc{place}").svg(),
         "times": [f"{t:g}" for t in times],
         "start": times.index(start),
+        "ticks": ticks(times, result.horizons),
         "at": [
             {
                 "time": f"{t:g}",
