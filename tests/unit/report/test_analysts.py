@@ -350,7 +350,16 @@ def test_every_kind_of_result_has_names_that_mlflow_takes(frame, groups):
         discreet.compare(frame, **pair),
         discreet.compare(frame, **pair, group="sex", groups=GROUPS),
         discreet.evaluate(odd, **COLUMNS, group="sex"),
+        discreet.evaluate(
+            frame.assign(risk=frame.risk * 4e7),
+            **COLUMNS,
+            kind="other",
+            low=0,
+            high=4e7,
+            thresholds=[12_345_678],
+        ),
     ]
+    assert "recall_at_12345678" in dict(metrics_of(results[-1].exports))
     for result in results:
         metrics = dict(metrics_of(result.exports))
         assert metrics

@@ -28,6 +28,7 @@ from discreet.report.evaluation import Source
 from discreet.report.record import Made
 from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
 from discreet.report.timed_page import _decision_frame, survival_svg
+from discreet.report.tracking import timed_of
 from timed_oracle import aalen_johansen, auc_of_cause, tabulate
 
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
@@ -439,6 +440,9 @@ def test_every_form_is_logged_by_horizon_with_the_ends_of_its_intervals(monkeypa
     models = timed_result(tables, CLAIM, Source(3, 3), [365], kind="models")
     for result in (one, groups, models):
         assert result.log_mlflow(page=False) == "1"
+    seconds = replace(tables["a"], cuts=86_400 * CUTS, predicts=None)
+    year = TimedEvaluation.of(seconds, CLAIM, Source(3, 3), [31_536_000])
+    assert "auc_by_31536000" in dict(timed_of(year.exports))
     low, high = one.auc(730).interval()
     assert logged[0]["auc_by_730"] == one.auc(730).value
     assert (logged[0]["auc_by_730_low"], logged[0]["auc_by_730_high"]) == (low, high)
