@@ -338,7 +338,10 @@ def test_groups_are_shown_side_by_side_and_together():
     assert len(pooled.table.events) == 1
     assert together.auc(365).value == pytest.approx(pooled.auc(365).value, abs=2e-3)
     assert "within each of the declared groups" in str(result)
-    assert json.loads(result.to_json())["kind"] == "time to event, groups"
+    written = json.loads(result.to_json())
+    assert written["kind"] == "time to event, groups"
+    (by_365,) = written["pooled"]["horizons"]
+    assert by_365["measures"]["auc"]["value"] == together.auc(365).value
     assert len(result.to_frame()) == 2 * (8 - 2 + 2)
     page = result.exports.html(Made("2026-01-01"))
     assert "3,000 examples" in page  # of both groups
