@@ -431,17 +431,18 @@ def test_no_table_or_picture_is_wider_than_the_screen(browser, files, page, look
     assert narrow == 0
 
 
-def test_a_large_score_is_written_in_full(browser, tmp_path):
+@pytest.mark.parametrize(("high", "threshold"), [(100_000, 12_345), (1, 0.12345)])
+def test_a_threshold_is_written_in_full(browser, tmp_path, high, threshold):
     s, _, y, _ = _data()
-    frame = pd.DataFrame({"y_score": 100_000 * s, "y_true": y})
+    frame = pd.DataFrame({"y_score": high * s, "y_true": y})
     found = discreet.evaluate(
-        frame, kind="other", low=0, high=100_000, thresholds=[12_345]
+        frame, kind="other", low=0, high=high, thresholds=[threshold]
     )
     found.save(tmp_path / "other.html")
     for scripts in (True, False):
         tab = browser.open(tmp_path / "other.html", scripts=scripts)
         text = tab.js("document.querySelector('[data-threshold]').textContent")
-        assert text == "12345"
+        assert text == str(threshold)
 
 
 @pytest.mark.filterwarnings("ignore::discreet.UndefinedMetricWarning")

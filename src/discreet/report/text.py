@@ -33,6 +33,8 @@ UNVERIFIABLE: Final = (
 )
 _WIDTH: Final = 18
 """Of the names, unless one is longer."""
+_SURE: Final = 4.0
+"""So many standard deviations of its noise show that a difference is no noise."""
 
 
 # -- tables ------------------------------------------------------------------------
@@ -240,16 +242,19 @@ def positives_of(parts: Mapping[str, Evaluation]) -> str:
 
 
 def labelled_of(parts: Mapping[str, Evaluation]) -> str | None:
-    """Return how many examples have each label; None where every label has as many."""
-    counts, about = {}, ""
+    """Return how many examples have each label; None where noise explains the gaps."""
+    counts, noise = {}, 0.0
     for name, part in parts.items():
         if isinstance(part.fit, Fit):
-            seen = part.observed
-            counts[name] = f"{seen.total_positives + seen.total_negatives:,.0f}"
-            about = "" if seen.exact else "about "
-    if len(set(counts.values())) < 2:
+            seen, cells = part.observed, part.observed.covariance
+            counts[name] = seen.total_positives + seen.total_negatives
+            variance = cells.negatives + cells.positives + 2 * cells.cross
+            noise = max(noise, float(variance.sum()))
+    values = counts.values()
+    if not counts or max(values) - min(values) <= _SURE * math.sqrt(2 * noise):
         return None
-    return ", ".join(f"{about}{count} {name}" for name, count in counts.items())
+    about = "about " if noise else ""
+    return ", ".join(f"{about}{count:,.0f} {name}" for name, count in counts.items())
 
 
 def measured_where(source: Source, claim: Claim, plan: Plan | None) -> str:

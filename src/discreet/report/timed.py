@@ -570,7 +570,7 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         """
         if self.kind != "groups":
             raise InputError("only groups hold each example once: there is no sum")
-        few = self._too_few if within_groups else {}
+        few = self.left_out if within_groups else {}
         tables = [part.table for name, part in self.items() if name not in few]
         blocks = [
             np.concatenate([getattr(t, name) for t in tables])
@@ -603,8 +603,10 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         return replace(self.first, table=table, source=source)
 
     @property
-    def _too_few(self) -> dict[str, str]:
-        """Why groups have too few examples, by name; empty where all of them do."""
+    def left_out(self) -> dict[str, str]:
+        """Why all groups together are without some of them, by the groups' names."""
+        if self.kind != "groups":
+            return {}
         few = {
             name: reason
             for name, part in self.items()
@@ -689,7 +691,7 @@ class TimedEvaluations(Shown, Mapping[str, TimedEvaluation]):
         lines.append(metric_table(self.summary()))
         lines += [] if wide else self._undefined()
         if self.kind == "groups":
-            without = f", without {', '.join(self._too_few)}" if self._too_few else ""
+            without = f", without {', '.join(self.left_out)}" if self.left_out else ""
             lines.append(f"All groups together{without}; {WITHIN}:")
             tables = self.together().tables()
             lines += [metric_table(rows, title) for title, rows in tables.items()]

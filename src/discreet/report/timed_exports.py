@@ -105,11 +105,15 @@ class TimedExports:
         """Return all but the record."""
         if self.whole is None:
             return document(self.first, curves=curves)
-        parts = {n: document(p, curves=curves) for n, p in self.parts.items()}
-        return {
+        values: dict[str, Any] = {
             "version": JSON_VERSION,
             "kind": f"time to event, {self.whole.kind}",
-            "parts": parts,
+            "parts": {n: document(p, curves=curves) for n, p in self.parts.items()},
+        }
+        if self.whole.kind == "groups":
+            values["pooled"] = document(self.whole.together(), curves=curves)
+        return {
+            **values,
             "summary": {n: e.to_dict() for n, e in self.whole.summary().items()},
             "claim": self.claim.to_dict(),
         }

@@ -109,11 +109,14 @@ def render(
 
 def _lead_values(result: TimedExports, first: TimedEvaluation) -> dict[str, Any]:
     """Return the first screen: cards, and what groups differ in."""
-    refused = {n: p.table.refusal for n, p in result.parts.items() if p.table.refusal}
+    without = {} if result.whole is None else result.whole.left_out
     return {
         "verdict": [
-            f"{f'{name}: ' if name else ''}nothing can be told: {refusal}."
-            for name, refusal in refused.items()
+            f"{f'{name}: ' if name else ''}nothing can be told"
+            f"{', and the pooled values leave it out' if name in without else ''}: "
+            f"{part.table.refusal}."
+            for name, part in result.parts.items()
+            if part.table.refusal
         ],
         "cards": [card_values(headline) for headline in _headlines(first)],
         "forests": _group_forests(result, first),

@@ -141,7 +141,12 @@ def _estimates(part: Evaluation) -> Iterator[tuple[str, Estimate]]:
     yield from part.metrics.items()
     for at in part.thresholds.planned():
         for name in RATES_LOGGED:
-            yield f"{name}_at_{at.threshold:g}", at[name]
+            yield f"{name}_at_{_number(at.threshold)}", at[name]
+
+
+def _number(value: float) -> str:
+    """Return a number without the sign of an exponent, which MLflow refuses."""
+    return f"{value:.12g}".replace("+", "")
 
 
 def _ends(name: str, estimate: Estimate) -> Iterator[tuple[str, float]]:
@@ -164,7 +169,7 @@ def timed_of(exports: TimedExports) -> Iterator[tuple[str, float]]:
     for prefix, part in parts.items():
         for time in part.horizons:
             for name, estimate in part.at(time).items():
-                yield from _ends(f"{prefix}{name}_by_{time:g}", estimate)
+                yield from _ends(f"{prefix}{name}_by_{_number(time)}", estimate)
         yield from _ends(f"{prefix}concordance", part.concordance)
         yield from _ends(f"{prefix}uno", part.uno)
     if whole is not None and whole.kind != "groups":

@@ -261,6 +261,18 @@ def test_the_page_says_how_many_examples_have_each_label(frame, labels):
     assert "<dd>5,000</dd>" in full.exports.html()
 
 
+def test_noise_alone_is_not_shown_as_labels_of_different_numbers(frame):
+    both = {"labels": ["died", "late"], "scores": ["risk", "old"]}
+    lacking = frame.died.where(frame.index % 7 > 0)
+    for late, several in ((1 - frame.died, False), (lacking, True)):
+        given = frame.assign(late=late)
+        noisy = discreet.evaluate(given, **both, privacy=discreet.DistributedDP(1))
+        counts = [p.observed.totals.sum() for p in noisy.parts.values()]
+        assert counts[0] != counts[1]
+        page = noisy.exports.html()
+        assert (f"<dd>about {counts[0]:,.0f} died, about " in page) == several
+
+
 @pytest.mark.parametrize("ending", ["json", "html"])
 def test_a_report_of_several_labels_can_be_verified(labels, ending, tmp_path):
     labels.save(tmp_path / f"report.{ending}")
@@ -338,7 +350,16 @@ def test_every_kind_of_result_has_names_that_mlflow_takes(frame, groups):
         discreet.compare(frame, **pair),
         discreet.compare(frame, **pair, group="sex", groups=GROUPS),
         discreet.evaluate(odd, **COLUMNS, group="sex"),
+        discreet.evaluate(
+            frame.assign(risk=frame.risk * 4e7),
+            **COLUMNS,
+            kind="other",
+            low=0,
+            high=4e7,
+            thresholds=[12_345_678],
+        ),
     ]
+    assert "recall_at_12345678" in dict(metrics_of(results[-1].exports))
     for result in results:
         metrics = dict(metrics_of(result.exports))
         assert metrics

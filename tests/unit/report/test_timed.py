@@ -28,6 +28,7 @@ from discreet.report.evaluation import Source
 from discreet.report.record import Made
 from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
 from discreet.report.timed_page import _decision_frame, survival_svg
+from discreet.report.tracking import timed_of
 from timed_oracle import aalen_johansen, auc_of_cause, tabulate
 
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))
@@ -337,7 +338,10 @@ def test_groups_are_shown_side_by_side_and_together():
     assert len(pooled.table.events) == 1
     assert together.auc(365).value == pytest.approx(pooled.auc(365).value, abs=2e-3)
     assert "within each of the declared groups" in str(result)
-    assert json.loads(result.to_json())["kind"] == "time to event, groups"
+    written = json.loads(result.to_json())
+    assert written["kind"] == "time to event, groups"
+    (by_365,) = written["pooled"]["horizons"]
+    assert by_365["measures"]["auc"]["value"] == together.auc(365).value
     assert len(result.to_frame()) == 2 * (8 - 2 + 2)
     page = result.exports.html(Made("2026-01-01"))
     assert "3,000 examples" in page  # of both groups
@@ -362,7 +366,8 @@ def test_a_group_of_nobody_is_left_out_of_all_groups_together(noise, tmp_path):
         sum(p.table.total for p in result.values())
     )
     result.save(tmp_path / "report.html")
-    assert "x: nothing can be told" in (tmp_path / "report.html").read_text()
+    told = "x: nothing can be told, and the pooled values leave it out: "
+    assert told in (tmp_path / "report.html").read_text()
     json.loads(result.to_json())
     result.exports.write(tmp_path)
 
@@ -438,6 +443,9 @@ def test_every_form_is_logged_by_horizon_with_the_ends_of_its_intervals(monkeypa
     models = timed_result(tables, CLAIM, Source(3, 3), [365], kind="models")
     for result in (one, groups, models):
         assert result.log_mlflow(page=False) == "1"
+    seconds = replace(tables["a"], cuts=86_400 * CUTS, predicts=None)
+    year = TimedEvaluation.of(seconds, CLAIM, Source(3, 3), [31_536_000])
+    assert "auc_by_31536000" in dict(timed_of(year.exports))
     low, high = one.auc(730).interval()
     assert logged[0]["auc_by_730"] == one.auc(730).value
     assert (logged[0]["auc_by_730_low"], logged[0]["auc_by_730_high"]) == (low, high)

@@ -11,8 +11,7 @@
   const [VALUE, LOW, HIGH] = [0, 1, 2];
 
   const shown = (value) => (value === null ? "undefined" : value.toFixed(3));
-  // Scores that are no probabilities may have more digits before the point.
-  const written = (t) => String(Number(t.toPrecision(Math.abs(t) < 1000 ? 4 : 6)));
+  const written = (t) => String(Number(t.toPrecision(6)));
   const count = (value) =>
     value === null ? "undefined" : Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
 
@@ -88,7 +87,7 @@
   function show() {
     const k = Number(slider.value), t = data.thresholds[k], p = prevalence();
     slider.setAttribute("aria-valuetext", `threshold ${written(t)}`);
-    if (document.activeElement !== typed) typed.value = String(Number(t.toPrecision(6)));
+    if (document.activeElement !== typed) typed.value = written(t);
     for (const place of document.querySelectorAll("[data-threshold]")) {
       place.textContent = written(t);
     }
