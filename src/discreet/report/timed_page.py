@@ -80,7 +80,7 @@ def render(
     version = f"discreet {made.discreet}"
     facts = {
         "Sites": _sites(first),
-        "Examples": first.count_words().rpartition(", ")[2],
+        "Examples": first.count_words().rpartition(", ")[2].removesuffix(" examples"),
         "Follow-up": _follow_up(first),
         "Privacy": f"{result.claim.loss}, {result.claim.setting}",
         "Made": f"{made.on}, with {version}" if made.on else version,
