@@ -72,6 +72,13 @@ class _Predicts:
         return np.full((len(rows) // 2, 2), 0.5)
 
 
+class _Constant:
+    """Gives one number, whatever the rows."""
+
+    def predict_proba(self, _rows):
+        return np.float64(0.5)
+
+
 PYTHON = {
     "a column of sites in a list of sites": lambda: discreet.evaluate(
         [FRAME], site="ward"
@@ -222,8 +229,14 @@ PYTHON = {
     "a file that a fitted object cannot read": lambda: discreet.evaluate(
         ["rows.csv"], model=_Predicts(), decimal=","
     ),
+    "follow-up beside a fitted object": lambda: discreet.evaluate(
+        [FRAME], model=_Predicts(), time="n", event="y_true"
+    ),
     "a fitted object that skips rows": lambda: discreet.evaluate(
         [FRAME], model=_Predicts()
+    ),
+    "a fitted object that gives one number": lambda: discreet.evaluate(
+        [FRAME], model=_Constant()
     ),
     "a model that is a pickle": lambda: _read(model="model.pkl"),
     "a model file that is not there": lambda: _read(model="nowhere.onnx"),
