@@ -232,6 +232,9 @@ PYTHON = {
     "follow-up beside a fitted object": lambda: discreet.evaluate(
         [FRAME], model=_Predicts(), time="n", event="y_true"
     ),
+    "a column that a fitted object needs": lambda: discreet.evaluate(
+        [FRAME[["y_score"]]], model=_Predicts(), label="risk"
+    ),
     "a fitted object that skips rows": lambda: discreet.evaluate(
         [FRAME], model=_Predicts()
     ),
@@ -281,6 +284,7 @@ def _as_hospitals_have_them(folder):
         "damaged.onnx": onnx_files.MLP[:100],
         "sized.onnx": onnx_files.sized("ConstantOfShape"),
         "commas.csv": b"a;b;c\n0,5;1,5;2,5\n",
+        "words.csv": "a,b,c,ward\n1,2,3,Süd\n".encode("latin-1"),
         "titled.csv": b"Export\n" + plain.encode(),
         "cut.csv.gz": gzip.compress(plain.encode())[:-8],
         "means.onnx": onnx_files.HOSTILE["ReduceMean"],
