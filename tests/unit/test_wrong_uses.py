@@ -284,6 +284,7 @@ def _as_hospitals_have_them(folder):
         "damaged.onnx": onnx_files.MLP[:100],
         "sized.onnx": onnx_files.sized("ConstantOfShape"),
         "commas.csv": b"a;b;c\n0,5;1,5;2,5\n",
+        "none.csv": b"a,b,c\n",
         "words.csv": "a,b,c,ward\n1,2,3,Süd\n".encode("latin-1"),
         "titled.csv": b"Export\n" + plain.encode(),
         "cut.csv.gz": gzip.compress(plain.encode())[:-8],
