@@ -72,6 +72,13 @@ class _Predicts:
         return np.full((len(rows) // 2, 2), 0.5)
 
 
+class _Constant:
+    """Gives one number, whatever the rows."""
+
+    def predict_proba(self, _rows):
+        return np.float64(0.5)
+
+
 PYTHON = {
     "a column of sites in a list of sites": lambda: discreet.evaluate(
         [FRAME], site="ward"
@@ -222,8 +229,17 @@ PYTHON = {
     "a file that a fitted object cannot read": lambda: discreet.evaluate(
         ["rows.csv"], model=_Predicts(), decimal=","
     ),
+    "follow-up beside a fitted object": lambda: discreet.evaluate(
+        [FRAME], model=_Predicts(), time="n", event="y_true"
+    ),
+    "a column that a fitted object needs": lambda: discreet.evaluate(
+        [FRAME[["y_score"]]], model=_Predicts(), label="risk"
+    ),
     "a fitted object that skips rows": lambda: discreet.evaluate(
         [FRAME], model=_Predicts()
+    ),
+    "a fitted object that gives one number": lambda: discreet.evaluate(
+        [FRAME], model=_Constant()
     ),
     "a model that is a pickle": lambda: _read(model="model.pkl"),
     "a model file that is not there": lambda: _read(model="nowhere.onnx"),
@@ -268,6 +284,8 @@ def _as_hospitals_have_them(folder):
         "damaged.onnx": onnx_files.MLP[:100],
         "sized.onnx": onnx_files.sized("ConstantOfShape"),
         "commas.csv": b"a;b;c\n0,5;1,5;2,5\n",
+        "none.csv": b"a,b,c\n",
+        "words.csv": "a,b,c,ward\n1,2,3,Süd\n".encode("latin-1"),
         "titled.csv": b"Export\n" + plain.encode(),
         "cut.csv.gz": gzip.compress(plain.encode())[:-8],
         "means.onnx": onnx_files.HOSTILE["ReduceMean"],

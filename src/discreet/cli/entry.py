@@ -63,7 +63,8 @@ _KEYWORDS: Final = frozenset(
     )
 )
 _ASSIGNED: Final = re.compile(
-    r"\b([a-z_]+)=('(?P<text>[^']*)'|\[(?P<numbers>[\d., ]*\d)?[^\]]*\]|"
+    r"\b([a-z_]+)=('(?P<text>[^']*)'|"
+    r"[\[(](?P<several>[\d., ]*\d|'[^']*'(?:, '[^']*')*)[\])]|\[[^\]]*\]|"
     r"(?P<number>[\d.]*\d)|True)?"
 )
 _CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)")
@@ -149,6 +150,8 @@ def in_options(sentence: str) -> str:
     'declare --decimal "," and --percent'
     >>> in_options("for instance horizons=[365, 1825]")
     'for instance --horizon 365 --horizon 1825'
+    >>> in_options("for instance names=('new', 'old')")
+    'for instance --name new --name old'
     """
     return _ASSIGNED.sub(_option, sentence)
 
@@ -159,8 +162,13 @@ def _option(match: re.Match[str]) -> str:
         return match.group(0)
     value = match.group("text") or match.group("number")
     option = f"--{OPTION_NAMES.get(word, word).replace('_', '-')}"
-    if numbers := match.group("numbers"):
-        return " ".join(f"{option} {number}" for number in numbers.split(", "))
+    if several := match.group("several"):
+        values = [each.strip("'") for each in several.split(", ")]
+        return " ".join(_written(option, each) for each in values)
     if not value or word == "multiclass":
         return option
+    return _written(option, value)
+
+
+def _written(option: str, value: str) -> str:
     return f"{option} {value}" if _BARE.fullmatch(value) else f'{option} "{value}"'

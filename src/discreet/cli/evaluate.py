@@ -200,7 +200,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one option a choice
         for path in files
     ]
     for site in sites:
-        site.settled = frozenset({"classes"})
+        if not site.timed:
+            site.settled = frozenset({"classes"})
     result = compare_sites(
         sites,
         privacy=protection.model(),

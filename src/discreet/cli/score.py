@@ -52,7 +52,7 @@ def score(
 
     The scores are written beside the columns that are no features, such as labels and
     groups. A row that the model gives no number has an empty score; if that is every
-    row, nothing is written.
+    row, or there is none, nothing is written.
 
     Options:
         inputs: A column that the model takes; repeat it in the model's order. By default
@@ -96,7 +96,9 @@ def score(
             writer.write(_beside(batch, names, chosen, column))
             progress.update(task, advance=len(raw))
         why = source.damage() if missing else None
-        if rows and missing == rows:
+        if not rows:
+            raise names.problem("there are no rows to score")
+        if missing == rows:
             raise names.problem(why or "the model gives no row a score")
     opened.close()
     typer.echo(

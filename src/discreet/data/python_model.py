@@ -7,6 +7,7 @@ an object has no digest that a site could check: between separate sites a model 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -92,8 +93,14 @@ class PythonModel:
     ) -> tuple[Examples, Scoring]:
         """Score a frame or a file; every column that is not named here is a feature."""
         if other:
+            if {"time", "event"} & set(other):
+                raise InputError(
+                    "a Python object scores rows with labels, not follow-up: put its "
+                    "scores into a column, name it with score=, and leave out model="
+                )
             listed = ", ".join(f"{word}=" for word in other)
-            raise InputError(f"leave out {listed}, and {_FRAME}")
+            more = f", and {_FRAME}" if isinstance(source, str | Path) else ""
+            raise InputError(f"leave out {listed}{more}")
         frame = _frame(source)
         used = [each for each in (label, group, subject, weight) if each is not None]
         features = list(getattr(self._model, "feature_names_in_", ())) or [
@@ -113,7 +120,7 @@ class PythonModel:
         ):
             taken = taken.to_numpy()  # what it was fitted on
         values = np.asarray(getattr(self._model, self.output)(taken))
-        if len(values) != len(frame):
+        if values.shape[:1] != (len(frame),):
             raise InputError(f"{self.name} gives other than one score for each row")
         matrix = values.reshape(len(frame), -1).astype(np.float64)
         if max(self.columns) >= matrix.shape[1]:
@@ -171,5 +178,5 @@ def _frame(source: Any) -> Any:
         raise InputError(f"{shown(path.name)}: no such file")
     try:
         return reads[path.suffix](path)
-    except (ValueError, OSError):  # their texts quote cells
+    except (ValueError, OSError, EOFError, zlib.error):  # their texts quote cells
         raise InputError(f"{shown(path.name)} is not read as it is: {_FRAME}") from None

@@ -155,7 +155,8 @@ def _each_its_row(sites: Sequence[Examples]) -> Rows:
     if len(sites) > MOST_SITES:
         raise InputError(
             f"{len(sites)} sites are too many for one row each, at most {MOST_SITES}: "
-            "name the column of hospitals, not of patients, or join sites"
+            "name the column of hospitals, not of patients, join sites, or leave out "
+            "site= for the pooled result alone"
         )
     named = []
     for place, site in enumerate(sites, 1):

@@ -174,6 +174,14 @@ def test_a_compressed_file_that_was_cut_is_refused(tmp_path):
             count_reports(path, symbols=SYMBOLS, plan=PLAN)
 
 
+def test_a_csv_file_that_is_not_utf8_is_refused_without_its_cells(tmp_path):
+    path = tmp_path / "reports.csv"
+    path.write_bytes(b"id,symbol\nS\xfcd,1\n")
+    with pytest.raises(InputError, match="it needs UTF-8, a header") as refused:
+        count_reports(path, symbols=SYMBOLS, plan=PLAN)
+    assert "d,1" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("source", "more", "message"),
     [

@@ -385,6 +385,20 @@ def test_sites_with_a_python_object_are_simulated_and_the_claim_says_so(saved):
     assert result.auc.value == by_hand.auc.value
 
 
+def test_a_packed_file_that_is_cut_or_damaged_is_refused_beside_a_python_object(
+    saved, tmp_path
+):
+    _, model, rows = saved("logistic")
+    path = tmp_path / "rows.csv.gz"
+    frame(rows, HELD_OUT_Y).to_csv(path, index=False)
+    whole = path.read_bytes()
+    discreet.evaluate(path, model=model, label="died")
+    for broken in (whole[: len(whole) // 2], whole[:200] + b"\0" * 50 + whole[250:]):
+        path.write_bytes(broken)
+        with pytest.raises(InputError, match="not read as it is"):
+            discreet.evaluate(path, model=model, label="died")
+
+
 def test_a_decision_function_needs_its_public_range():
     from sklearn.svm import LinearSVC
 

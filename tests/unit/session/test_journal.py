@@ -136,6 +136,16 @@ def test_a_saved_session_is_sealed_and_its_owners_alone(tmp_path: Path) -> None:
     assert saved.load() is None
 
 
+def test_a_session_that_is_over_leaves_no_part_of_a_file(tmp_path: Path) -> None:
+    """A killed process may have written one that never got its name."""
+    saved = saved_in(tmp_path, PLANS["local"])
+    saved.save(b"a session")
+    unfinished = saved.path.with_name(f".{saved.path.name}.abcd1234")
+    unfinished.write_bytes(b"a part")
+    saved.discard()
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_nonces_are_saved_before_the_first_message_leaves(tmp_path: Path) -> None:
     """A session that sites have paid for must have a name that is known again."""
     plan = PLANS["local"]

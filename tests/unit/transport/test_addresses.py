@@ -48,3 +48,8 @@ def test_an_address_may_be_of_version_six_or_one_of_a_browser(
 def test_a_port_beyond_the_last_one_is_refused(port: int) -> None:
     with pytest.raises(TransportError, match="1 to 65535"):
         listening_socket(LOOPBACK, port)
+
+
+def test_a_host_that_is_no_address_of_this_machine_is_named_as_the_cause() -> None:
+    with pytest.raises(TransportError, match="no address of this machine"):
+        listening_socket("nobody.invalid", free_port())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,12 @@ from discreet.privacy.ledger import Ledger
 from discreet.session.coordinator import AbortedError
 from discreet.session.messages import Ending, Message
 from discreet.transport.addresses import LOOPBACK, free_port
-from discreet.transport.coordinating import connected, coordinate, saved_session
+from discreet.transport.coordinating import (
+    connected,
+    coordinate,
+    purge_sessions,
+    saved_session,
+)
 from discreet.transport.joining import Answering, Ended, JoiningSite, kept_beside
 from discreet.transport.keys import CoordinatorKeys, SiteKeys, make_consortium
 from policies import open_policy
@@ -164,3 +170,23 @@ def test_a_request_may_be_as_long_as_the_protocol_needs(
         coordinate(plan, keys, runtime, host=LOOPBACK, port=9443, wait_seconds=0)
     assert runtime.vector_bytes >= 8 * examples
     assert runtime.vector_bytes >= 8 * sum(r.statistic.size for r in plan.rounds)
+
+
+def test_old_sessions_are_erased_with_what_was_written_of_one(tmp_path: Path) -> None:
+    make_consortium(tmp_path, SITES, hosts=(LOOPBACK,))
+    keys = CoordinatorKeys(tmp_path / "coordinator")
+    before = set(keys.folder.iterdir())
+    new, old, part = (
+        keys.folder / name
+        for name in (
+            "session-1.sealed",
+            "session-2.sealed",
+            ".session-3.sealed.abcd1234",
+        )
+    )
+    for path, days in ((new, 1), (old, 31), (part, 31)):
+        path.write_bytes(b"")
+        os.utime(path, (time.time() - 86_400 * days,) * 2)
+    assert set(purge_sessions(keys, 30)) == {old, part}
+    assert purge_sessions(keys, 0) == [new]
+    assert set(keys.folder.iterdir()) == before
