@@ -360,7 +360,7 @@ def _show_made(folder: Path, public: PublicFile) -> None:
 
 def consortium(
     folder: Annotated[
-        Path, typer.Argument(help="Gets one folder a site and the coordinator's.")
+        Path, typer.Argument(help="Gets one folder per site and the coordinator's.")
     ],
     site: Annotated[list[str], typer.Option(help="Name of a site; repeat for each.")],
     host: Annotated[

@@ -116,7 +116,7 @@ def _whole(
     if isinstance(source, Examples):
         raise InputError(
             "site= names a column of a frame or file: Examples have no columns; make a "
-            "list with one Examples a site"
+            "list with one Examples per site"
         )
     if columns.get("group") is not None:
         raise InputError(
