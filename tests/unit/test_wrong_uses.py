@@ -247,6 +247,7 @@ PYTHON = {
         model="model.onnx", score="y_score"
     ),
     "a model that cannot predict": lambda: _read(model=3),
+    "a fitted object to read with": lambda: discreet.read("rows.csv", model=object()),
     "a model without its file": discreet.ModelFile,
     "a misspelled keyword of ModelFile": lambda: discreet.ModelFile("m.onnx", input=[]),
 }

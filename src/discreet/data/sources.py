@@ -214,6 +214,10 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
 
 def _features(source: Any, names: Names, model: ModelFile) -> Names:
     """Return the columns that a model needs, or say why it cannot score this source."""
+    if not isinstance(model, ModelFile):
+        raise InputError(
+            "read takes model=ModelFile(path); evaluate takes a path or a fitted object too"
+        )
     if names.more:
         raise InputError("a model scores one label here: evaluate each label by itself")
     if names.format.percent:
