@@ -89,8 +89,11 @@ pictures: .venv/.dev    ## Take the pictures of the documentation again
 	tests/browser/install.sh
 	PYTHONPATH=tests $(BIN)/python -W ignore tests/browser/screenshots.py docs/images
 
-dist: .venv/.dev    ## Build a wheel and a source archive into dist/
+dist: .venv/.dev    ## Build a wheel and a source archive into dist/, checked by twine
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python $(PIP) twine
+	$(BIN)/python -m twine check --strict dist/*
 
 docs: .venv/.dev    ## Build the documentation site into site/; a dead link ends it
 	$(BIN)/mkdocs build --quiet --strict
