@@ -409,6 +409,7 @@ def test_a_site_in_a_session_declines_once_the_coordinator_is_revoked(
     assert place == 2
     assert "a key of hub that was revoked on 2026-02-03" in reason
     assert federation.spent(2) == 0
+    assert next(messages) == answered + 2  # the one declined, and the end
     assert answered == 2 or federation.spent(1) == federation.spent(3) == 0
 
 
