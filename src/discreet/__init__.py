@@ -53,7 +53,8 @@ if TYPE_CHECKING:  # what _HOMES says, for type checkers and editors
     from discreet.report.comparison import ModelComparison
     from discreet.report.evaluation import Evaluation
     from discreet.report.several import MultiEvaluation
-    from discreet.report.timed import TimedEvaluation, TimedEvaluations
+    from discreet.report.timed import TimedEvaluations
+    from discreet.report.timed_evaluation import TimedEvaluation
     from discreet.transport.comparison import compare
     from discreet.transport.simulation import evaluate, run
 
@@ -82,7 +83,7 @@ _HOMES: Final = {
     "SecureAggregation": "models.secure_aggregation",
     "Grid": "data.edges",
     "Support": "data.edges",
-    "TimedEvaluation": "report.timed",
+    "TimedEvaluation": "report.timed_evaluation",
     "TimedEvaluations": "report.timed",
     "Uniform": "data.edges",
     "Warped": "data.edges",

@@ -235,10 +235,9 @@ class Parameters:
         number: object = score
         if not isinstance(number, Real) or number != number:  # noqa: PLR0124 - NaN alone
             raise InputError("a score is a number")
+        # NumPy would compare a float32 with an edge rounded to it.
         try:
-            double = float(
-                number
-            )  # NumPy compares a float32 with an edge rounded to it
+            double = float(number)
         except OverflowError:
             raise InputError("a score is a number that a double holds") from None
         return bisect_right(self.edges, double) + self.bins * int(label)

@@ -10,7 +10,7 @@ from discreet.data.edges import Edges, Warped
 from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded
 from discreet.report.evaluation import Source
-from discreet.report.timed import TimedEvaluation
+from discreet.report.timed_evaluation import TimedEvaluation
 from timed_oracle import tabulate
 
 CLAIM = Claim(None, Unbounded(), Trust.SUM_ONLY, True, "simulated", ("x",), ("y",))

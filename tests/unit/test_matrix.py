@@ -38,7 +38,8 @@ from discreet.plan.privacy_model import MODELS as KNOWN
 from discreet.plan.rounds import Round
 from discreet.privacy.ledger import Ledger
 from discreet.report.group_comparison import GroupedComparison
-from discreet.report.timed import TimedEvaluation, TimedEvaluations
+from discreet.report.timed import TimedEvaluations
+from discreet.report.timed_evaluation import TimedEvaluation
 from discreet.session import coordinator
 from discreet.session.coordinator import Coordinator, evaluation_of
 from discreet.session.policy import UNIT_NAMES

@@ -184,9 +184,8 @@ def _csv(backend: Any, path: Path, names: Names) -> Any:
     if not path.is_file():
         raise names.problem("no such file")
     try:
-        if (
-            path.suffix.lower() == ".gz"
-        ):  # DuckDB takes the end of a cut file for its end
+        # DuckDB takes the end of a cut file for its end.
+        if path.suffix.lower() == ".gz":
             with gzip.open(path) as unpacked:
                 while unpacked.read(_PIECE):
                     pass

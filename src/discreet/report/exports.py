@@ -3,7 +3,8 @@
 :meth:`Exports.write` makes a folder of tables:
 
 - ``measures.csv``: every measure of every part as one tidy row.
-- ``summary.csv``: what is over all parts: averages of classes or labels, differences.
+- ``summary.csv``: of several parts, their areas, averages or what is pooled, and
+  differences.
 - ``forest.csv``: of sites or groups, each one's AUC, the pooled one, and a new site's.
 - ``curves.csv``: ROC and PR points with their pointwise 95% limits.
 - ``model-card.json``: the key metrics of the Coalition for Health AI's applied model
@@ -252,7 +253,7 @@ def _cell(value: Any) -> Any:
 
 
 def summary_rows(summary: Mapping[str, Estimate]) -> Iterator[dict[str, Any]]:
-    """Yield averages over classes or labels, or differences, as tidy rows."""
+    """Yield what stands above all parts, such as averages, as tidy rows."""
     for name, estimate in summary.items():
         row = tidy(name, "", estimate)
         del row["title"], row["threshold"]

@@ -35,7 +35,8 @@ from discreet.report.record import Made, Receipt, Sign, marked, record_from
 from discreet.report.text import JSON_VERSION, UNVERIFIABLE, exact_sums
 
 if TYPE_CHECKING:
-    from discreet.report.timed import TimedEvaluation, TimedEvaluations
+    from discreet.report.timed import TimedEvaluations
+    from discreet.report.timed_evaluation import TimedEvaluation
 
 ESTIMATOR: Final = "weighted classes at each horizon, smooth under noise"
 _HIDDEN: Final = -1

@@ -43,7 +43,11 @@ from discreet.report.text import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from discreet.report.timed import DecisionCurve, TimedEvaluation, TimedPlot
+    from discreet.report.timed_evaluation import (
+        DecisionCurve,
+        TimedEvaluation,
+        TimedPlot,
+    )
     from discreet.report.timed_exports import TimedExports
 
 _MOST_TIMES: Final = 12

@@ -38,7 +38,8 @@ from discreet.report.prediction import (
     simulated_releases,
     sites_in,
 )
-from discreet.report.timed import TimedEvaluation, TimedEvaluations
+from discreet.report.timed import TimedEvaluations
+from discreet.report.timed_evaluation import TimedEvaluation
 from discreet.statistic.timed import TimedGroups, causes_of
 
 REPETITIONS: Final = 5

@@ -77,9 +77,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         why = os.strerror(error.errno or 0)
-        if (
-            error.errno or 0
-        ) < 0:  # of getaddrinfo, whose error socket made a plain one
+        # Of getaddrinfo, whose error socket made a plain one.
+        if (error.errno or 0) < 0:
             why = "no address of this machine"
         raise TransportError(
             f"cannot listen at {host}:{port} ({why}): end the program that does, or "

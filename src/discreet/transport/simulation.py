@@ -48,7 +48,8 @@ from discreet.transport.per_site import OWN_BINS, sites_and_rows
 from discreet.vocabulary import understood
 
 if TYPE_CHECKING:
-    from discreet.report.timed import TimedEvaluation, TimedEvaluations
+    from discreet.report.timed import TimedEvaluations
+    from discreet.report.timed_evaluation import TimedEvaluation
 
 
 class Choices(ColumnNames, total=False):

@@ -26,7 +26,8 @@ from discreet.privacy.claim import Claim, Trust
 from discreet.privacy.loss import Unbounded
 from discreet.report.evaluation import Source
 from discreet.report.record import Made
-from discreet.report.timed import TimedEvaluation, TimedEvaluations, timed_result
+from discreet.report.timed import TimedEvaluations, timed_result
+from discreet.report.timed_evaluation import TimedEvaluation
 from discreet.report.timed_page import _decision_frame, survival_svg
 from discreet.report.tracking import timed_of
 from timed_oracle import aalen_johansen, auc_of_cause, tabulate
