@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from discreet.cli.main import app
-from discreet.cli.policy import explained
+from discreet.cli.policy import _PROTECTED, explained
+from discreet.errors import InputError, PlanError
 from discreet.models.distributed import DistributedDP
 from discreet.models.label import LabelDP
 from discreet.models.local import LocalDP
@@ -163,3 +164,19 @@ def test_check_compares_the_caps_with_a_ledger_and_charges_nothing(
     assert "exceed the cap" in declined.output
     with Ledger(path) as ledger:
         assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n != "secure-aggregation"])
+def test_the_units_that_are_explained_are_those_that_the_models_protect(
+    name: str,
+) -> None:
+    found = set()
+    for unit in ({}, {"unit": "subject"}, {"unit": "client"}):
+        most = {"max_examples": 2} if unit else {}
+        try:
+            model = MODELS[name](epsilon=1, **unit, **most)
+        except (InputError, PlanError):
+            continue  # it knows one unit alone
+        assert model.protects is not None
+        found.add(model.protects.kind)
+    assert found == _PROTECTED[name]
