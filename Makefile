@@ -5,7 +5,12 @@ PYTHON     ?= python3
 MPC_PYTHON ?= $(firstword $(foreach p,$(PYTHON) python3.11,$(shell $(p) -c 'import sys; print("$(p)" if sys.version_info[:2] == (3, 11) else "")' 2>/dev/null)))
 PYTHON_OF_flower = $(PYTHON)
 PYTHON_OF_mpc    = $(MPC_PYTHON)
-PIP        := -m pip --disable-pip-version-check install --quiet
+# A lock is a whole installation, build tool included. With --no-deps pip installs it as it stands: resolving it
+# again would ask what the registry serves that day, and one new release could end the installation.
+# --no-compile: Python compiles what is imported, which is half of the installation's time less.
+PIP        := -m pip --disable-pip-version-check install --quiet --no-compile --no-deps
+LOCKED     := $(PIP) --require-hashes --only-binary :all:
+ITSELF     := $(PIP) --no-build-isolation -e .
 BIN        := .venv/bin
 export PYTHONHASHSEED ?= 0
 
@@ -46,7 +51,8 @@ test-all: .venv/.dev .venv-flower/.tests    ## Also the long sweeps, and engines
 	.venv-flower/bin/pytest -m flower -q -n 2 $(FLOWER)
 	$(MAKE) test-mpc test-install
 
-test-install: .venv/.dev    ## The wheel in fresh environments: each Python found, newest and oldest versions
+test-install: .venv/.dev    ## The locks beside invented newer releases; the wheel on each Python, newest and oldest versions
+	$(BIN)/python tests/locked_environments.py
 	$(BIN)/python tests/install_matrix.py
 
 test-browser: .venv/.dev    ## Install chromium and axe-core, test the report in a real browser
@@ -91,8 +97,7 @@ pictures: .venv/.dev    ## Take the pictures of the documentation again
 
 dist: .venv/.dev    ## Build a wheel and a source archive into dist/, checked by twine
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist .
-	$(BIN)/python $(PIP) twine
+	$(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 
 docs: .venv/.dev    ## Build the documentation site into site/; a dead link ends it
@@ -107,19 +112,20 @@ papers: .venv/.dev .venv-mpc/.tests    ## Measure the papers' tables and figures
 	.venv-mpc/bin/python -m papers unal2023 $(ARGS) || failed=1; \
 	$(BIN)/python -m papers index $(ARGS) || failed=1; exit $$failed
 
-# constraints.txt pins the development environment. The files in locks/ are whole
-# installations with hashes, build tool included, so that nothing unnamed is fetched;
-# locks/tests.txt is what the tests add to them.
-COMPILE := uv pip compile pyproject.toml - -q --no-header --no-annotate
-HASHED  := $(COMPILE) --generate-hashes
+# Hashes of every wheel and source archive, for every Python that we support.
+COMPILE := uv pip compile -q --no-header --no-annotate --generate-hashes --universal -p 3.11 --upgrade
+WHOLE   := echo 'setuptools>=77' | $(COMPILE) pyproject.toml -
+# What the tests add to an environment that is installed as a site installs it, and what engines add to ours.
 TOOLS   := pytest pytest-xdist hypothesis scikit-learn execnet iniconfig pluggy sortedcontainers joblib threadpoolctl narwhals
+ENGINES := pyspark py4j
 
 locks: .venv/.dev    ## Pin the newest versions again; `uv` must be installed
-	echo | $(COMPILE) --universal -p 3.11 --extra dev -o constraints.txt --upgrade
-	echo 'setuptools>=77' | $(HASHED) --universal -p 3.11 --extra deploy --extra demo -o locks/deploy.txt --upgrade
-	echo 'setuptools>=77' | $(HASHED) --universal -p 3.11 --extra flower --extra demo -o locks/flower.txt --upgrade
-	echo 'setuptools>=77' | $(HASHED) -p 3.11 --extra mpc -o locks/mpc.txt --upgrade
-	grep -E '^($(subst $() ,|,$(TOOLS)))==' constraints.txt > locks/tests.txt
+	$(WHOLE) --extra dev -o locks/dev.txt
+	$(WHOLE) --extra deploy --extra demo -c locks/dev.txt -o locks/deploy.txt
+	$(WHOLE) --extra flower --extra demo -o locks/flower.txt
+	echo 'setuptools>=77' | $(subst --universal,,$(COMPILE)) pyproject.toml - --extra mpc -o locks/mpc.txt
+	printf '%s\n' $(TOOLS) | $(COMPILE) - --no-deps -c locks/dev.txt -o locks/tests.txt
+	printf '%s\n' $(ENGINES) | $(COMPILE) - --no-deps -o locks/engines.txt
 
 clean:           ## Remove the environments
 	rm -rf .venv .venv-flower .venv-mpc
@@ -128,19 +134,22 @@ clean:           ## Remove the environments
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv .venv
 
-.venv/.demo: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python $(PIP) -c constraints.txt -e '.[demo]'
+# The demo runs on what a site installs.
+.venv/.demo: .venv/bin/python pyproject.toml locks/deploy.txt
+	$(BIN)/python $(LOCKED) -r locks/deploy.txt
+	$(BIN)/python $(ITSELF)
 	touch $@
 
-.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python $(PIP) -c constraints.txt -e '.[dev]'
+.venv/.dev: .venv/bin/python pyproject.toml locks/dev.txt
+	$(BIN)/python $(LOCKED) -r locks/dev.txt
+	$(BIN)/python $(ITSELF)
 	touch $@ .venv/.demo
 
 # As a site installs it from the lock, and what tests need on top.
 .venv-%/.tests: pyproject.toml locks/%.txt locks/tests.txt
 	@test -n "$(PYTHON_OF_$*)" || { echo "Python 3.11 is needed here: make MPC_PYTHON=python3.11 ..."; exit 1; }
-	$(PYTHON_OF_$*) -m venv .venv-$*
-	.venv-$*/bin/python $(PIP) --require-hashes -r locks/$*.txt
-	.venv-$*/bin/python $(PIP) --no-deps -r locks/tests.txt
-	.venv-$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
-	touch $@
+	@{ $(PYTHON_OF_$*) -m venv .venv-$* && \
+	  .venv-$*/bin/python $(LOCKED) -r locks/$*.txt && \
+	  .venv-$*/bin/python $(LOCKED) -r locks/tests.txt && \
+	  .venv-$*/bin/python $(ITSELF) && touch $@; } || \
+	  { echo "No environment could be made from locks/$*.txt (pip says why above): the $* tests did not run."; exit 1; }

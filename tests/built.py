@@ -20,7 +20,9 @@ def build(out: Path, kind: str) -> Path:
                 shutil.copytree(source, Path(folder) / name, ignore=skipped)
             else:
                 shutil.copy(source, folder)
-        command = ["-m", "build", f"--{kind}", "--outdir", str(out), folder]
+        # The build tool is the pinned one of this environment.
+        options = ["--no-isolation", f"--{kind}", "--outdir", str(out)]
+        command = ["-m", "build", *options, folder]
         subprocess.run(  # noqa: S603 - our own environment
             [sys.executable, *command], check=True, capture_output=True
         )

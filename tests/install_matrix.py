@@ -2,7 +2,7 @@
 
     python tests/install_matrix.py [--only 3.13]
 
-Builds the wheel once. Each of Python 3.11, 3.12 and 3.13 that is found gets an environment
+Builds the wheel once. Each of Python 3.11 to 3.14 that is found gets an environment
 with the newest versions that the wheel admits, others with ``sql``, ``deploy``, ``score``, ``flower``;
 3.11 also one with the oldest versions that ``pyproject.toml`` admits. In each the program runs
 as a user would run it, and a test of each extra. Prints a table and exits with 1 when a
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from built import ROOT, build
 
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TOOLS = ("pytest", "hypothesis", "pandas", "polars")
 """What the extras' tests need."""
 MODELS = (
