@@ -7,8 +7,7 @@ PYTHON_OF_flower = $(PYTHON)
 PYTHON_OF_mpc    = $(MPC_PYTHON)
 # A lock is a whole installation, build tool included. With --no-deps pip installs it as it stands: resolving it
 # again would ask what the registry serves that day, and one new release could end the installation.
-# --no-compile: Python compiles what is imported, which is half of the installation's time less.
-PIP        := -m pip --disable-pip-version-check install --quiet --no-compile --no-deps
+PIP        := -m pip --disable-pip-version-check install --quiet --no-deps
 LOCKED     := $(PIP) --require-hashes --only-binary :all:
 ITSELF     := $(PIP) --no-build-isolation -e .
 BIN        := .venv/bin
