@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from discreet.estimate.slopes import Response
+from discreet.estimate.spline_model import Response
 from discreet.noise.laplace import LaplaceNoise, simulate_discrete_laplace
 from discreet.noise.mechanism import NoNoise
 from discreet.statistic.observed import NoisyHistogram

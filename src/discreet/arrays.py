@@ -13,8 +13,6 @@ FloatArray: TypeAlias = NDArray[np.float64]
 """An array of real numbers of any shape."""
 BoolVector: TypeAlias = NDArray[np.bool_]
 """A vector of marks."""
-BoolArray: TypeAlias = NDArray[np.bool_]
-"""Truth values in several dimensions."""
 IntVector: TypeAlias = NDArray[np.int64]
 """A vector of exact counts: what sites add, and what noise is added to."""
 CodeVector: TypeAlias = NDArray[np.integer[Any]]

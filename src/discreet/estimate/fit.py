@@ -20,7 +20,7 @@ from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector, prod
 from discreet.estimate.curves import Curves, Interpolation, RocPath, ThresholdPath
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.score_grid import GridCounts, possible_steps
-from discreet.estimate.slopes import Cells, Response, Slopes
+from discreet.estimate.slopes import Cells, Slopes
 from discreet.estimate.sub_bins import refined
 from discreet.estimate.ties import choose_interpolation, end_ties
 from discreet.noise.arc_decoder import DecodedNoise
@@ -111,8 +111,9 @@ class Fit:
     """Fits of what was sent decoded with another smoothness."""
     atoms: GridCounts | None = None
     """Counts at the multiples of a grid on which all scores lie, where one was seen."""
-    response: Response | None = None
-    """How the counts move with the released ones, where a model was fitted."""
+    response: Callable[[FloatArray], FloatArray] | None = None
+    """Turns slopes in the counts, a row each, into slopes in the released ones, where a
+    model was fitted."""
     between: FloatArray | None = None
     """How far the counts of each fit of a model lie from these counts, a row a fit,
     times the root of its weight."""
@@ -156,7 +157,7 @@ class Fit:
         if self.response is None:
             return slopes
         row = np.concatenate(slopes)[None, :]
-        return Slopes(*np.split(self.response.followed(row)[0], 2))
+        return Slopes(*np.split(self.response(row)[0], 2))
 
     def unsure(self, slopes: Slopes) -> float:
         """Return the sd that the choice among a model's fits gives a metric."""

@@ -24,13 +24,13 @@ Counts may be fractions: under noise they are an estimator's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector, product
+from discreet.arrays import FloatArray, FloatVector, product
 from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.noise.arc_decoder import DecodedNoise
@@ -62,62 +62,6 @@ class Cells:
     noise: FloatVector | None = None
     """Variance of the noise in each cell, both classes together, where slopes are to
     be damped by it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Response:
-    r"""How a fit's counts move with the released ones: d counts/d released.
-
-    .. math:: R = \operatorname{diag}(o) + L\,M^\top
-
-    A row is a count of the fit, a column a released one, the negatives' bins before the
-    positives'. L and M are as narrow as the splines that a model fitted. R itself is not
-    made: for 1,024 bins it holds four million numbers, L and M about a tenth of that.
-    """
-
-    own: FloatVector
-    """o: what of a released count its own fitted count follows."""
-    left: FloatArray
-    """L, a row a count of the fit."""
-    right: FloatArray
-    """M, a row a released count."""
-
-    @classmethod
-    def mean(cls, every: Sequence[Response], weights: FloatVector) -> Response:
-        """Return the weighted mean of responses; the weights add up to 1."""
-        pairs = list(zip(weights.tolist(), every, strict=True))
-        return cls(
-            np.sum([weight * each.own for weight, each in pairs], axis=0),
-            np.hstack([weight * each.left for weight, each in pairs]),
-            np.hstack([each.right for each in every]),
-        )
-
-    @property
-    def finite(self) -> bool:
-        """Whether all numbers are."""
-        return all(np.isfinite(a).all() for a in (self.own, self.left, self.right))
-
-    def followed(self, rows: FloatArray) -> FloatArray:
-        """Return slopes in the released counts, of slopes in the fitted ones, by row."""
-        passed = product(product(rows, self.left), self.right.T)
-        return passed + rows * self.own
-
-    def ordered(self, places: IntVector) -> Response:
-        """Return the response of the same counts in another order."""
-        return Response(self.own[places], self.left[places], self.right[places])
-
-    def held(self, which: BoolVector, own: float) -> Response:
-        """Return the response when some counts follow nothing but their own by a share."""
-        return Response(
-            np.where(which, own, self.own),
-            np.where(which[:, None], 0.0, self.left),
-            self.right,
-        )
-
-    def widened(self, widen: Callable[[FloatArray], FloatArray]) -> Response:
-        """Return the response with further counts that nothing moves."""
-        left, right = (widen(each.T).T for each in (self.left, self.right))
-        return Response(widen(self.own[None])[0], left, right)
 
 
 def sampling_sd(

@@ -214,7 +214,7 @@ def _on_grid(grid: ScoreGrid, observed: NoisyHistogram, spread: Fit) -> Fit:
     counts = replace(observed, negatives=negatives, positives=positives)
     response, other, between = spread.response, spread.other, spread.between
     if response is not None:
-        response = response.widened(grid.widened)
+        response = grid.responding(response)
     if other is not None:
         other = other._replace(fit=_on_grid(grid, observed, other.fit))
     return replace(

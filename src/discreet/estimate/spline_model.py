@@ -45,6 +45,7 @@ back: swapping or turning a release does the same to its average, to the last bi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 from operator import getitem
@@ -52,9 +53,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector, product
+from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector, product
 from discreet.errors import InputError
-from discreet.estimate.slopes import Response
 
 _SUB_CELLS: Final = 8
 _FEW_SUB_CELLS: Final = 4
@@ -134,6 +134,57 @@ class _Prediction(NamedTuple):
     """Of the positives' cells in the log-odds; of the negatives' it is the opposite."""
     variance: FloatArray
     pull: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    r"""How a fit's counts move with the released ones: d counts/d released.
+
+    .. math:: R = \operatorname{diag}(o) + L\,M^\top
+
+    A row is a count of the fit, a column a released one, the negatives' bins before the
+    positives'. L and M are as narrow as the splines that a model fitted. R itself is not
+    made: for 1,024 bins it holds four million numbers, L and M about a tenth of that.
+    """
+
+    own: FloatVector
+    """o: what of a released count its own fitted count follows."""
+    left: FloatArray
+    """L, a row a count of the fit."""
+    right: FloatArray
+    """M, a row a released count."""
+
+    @classmethod
+    def mean(cls, every: Sequence[Response], weights: FloatVector) -> Response:
+        """Return the weighted mean of responses; the weights add up to 1."""
+        pairs = list(zip(weights.tolist(), every, strict=True))
+        return cls(
+            np.sum([weight * each.own for weight, each in pairs], axis=0),
+            np.hstack([weight * each.left for weight, each in pairs]),
+            np.hstack([each.right for each in every]),
+        )
+
+    @property
+    def finite(self) -> bool:
+        """Whether all numbers are."""
+        return all(np.isfinite(a).all() for a in (self.own, self.left, self.right))
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """Return slopes in the released counts, of slopes in the fitted ones, by row."""
+        passed = product(product(rows, self.left), self.right.T)
+        return passed + rows * self.own
+
+    def ordered(self, places: IntVector) -> Response:
+        """Return the response of the same counts in another order."""
+        return Response(self.own[places], self.left[places], self.right[places])
+
+    def held(self, which: BoolVector, own: float) -> Response:
+        """Return the response when some counts follow nothing but their own by a share."""
+        return Response(
+            np.where(which, own, self.own),
+            np.where(which[:, None], 0.0, self.left),
+            self.right,
+        )
 
 
 class SplineModel:

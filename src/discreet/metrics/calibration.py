@@ -21,6 +21,7 @@ sample is above 0 for a perfect model too, and the more so the more groups there
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -42,7 +43,6 @@ from discreet.estimate.intervals import (
 )
 from discreet.estimate.slopes import (
     Cells,
-    Response,
     Slopes,
     covariance_of,
     noise_sd,
@@ -104,7 +104,7 @@ class Groups:
     """Sum of the predictions there, for one example of the count."""
     variances: FloatArray
     """Sum of s(1 - s) of those predictions s, likewise."""
-    response: Response | None = None
+    response: Callable[[FloatArray], FloatArray] | None = None
     """How the counts moved with the released ones, where a smooth model fitted them."""
 
     @classmethod
@@ -114,7 +114,7 @@ class Groups:
         bins: int,
         kind: Grouping,
         predictions: Predictions | None = None,
-        response: Response | None = None,
+        response: Callable[[FloatArray], FloatArray] | None = None,
     ) -> Groups:
         """Group the cells of every bin by their prediction."""
         if bins < 1:
@@ -178,7 +178,7 @@ class Groups:
             return np.zeros_like(self._scatter)
         if self.response is None:
             return self._scatter
-        weights = self.response.followed(self._weights)
+        weights = self.response(self._weights)
         noise = covariance_of(self.counts, weights)
         return product(weights * self.every, weights.T) + noise
 
@@ -279,7 +279,7 @@ def expected_calibration_error(
     kind: Grouping = "width",
     *,
     predictions: Predictions | None = None,
-    response: Response | None = None,
+    response: Callable[[FloatArray], FloatArray] | None = None,
 ) -> Estimate:
     """Return ECE of the positive class, in groups of equal width or mass.
 

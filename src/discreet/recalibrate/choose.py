@@ -46,7 +46,7 @@ from discreet.arrays import FloatArray, FloatVector
 from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.estimate.estimate import Estimate
-from discreet.estimate.slopes import Response, noise_variances
+from discreet.estimate.slopes import noise_variances
 from discreet.estimate.sub_bins import cell_scores
 from discreet.metrics.brier import brier_score
 from discreet.metrics.calibration import (
@@ -271,7 +271,7 @@ def effect(
     *,
     bins: int = DEFAULT_BINS,
     kind: Grouping = "width",
-    response: Response | None = None,
+    response: Callable[[FloatArray], FloatArray] | None = None,
 ) -> MapEffect:
     r"""Return the model's calibration before and after a map, from the same counts.
 

@@ -11,7 +11,6 @@ from discreet.errors import InputError
 from discreet.estimate.curves import Curves
 from discreet.estimate.slopes import (
     Cells,
-    Response,
     auc_slopes,
     noise_sd,
     precision_area_slopes,
@@ -202,39 +201,3 @@ def test_ties_are_not_cut():
     counts = histogram(EDGES, NEGATIVES, POSITIVES)
     found = refined(counts, Curves.from_histogram(counts, "linear"))
     np.testing.assert_array_equal(found.positives, POSITIVES)
-
-
-def test_a_response_does_what_its_matrix_would(rng):
-    """The definition, written out: diag(o) + L M'."""
-    size, narrow = 12, 3
-
-    def drawn():
-        left, right = rng.normal(size=(2, size, narrow))
-        return Response(rng.random(size), left, right)
-
-    def matrix(each):
-        return np.diag(each.own) + each.left @ each.right.T
-
-    def same(found, wanted):
-        np.testing.assert_allclose(matrix(found), wanted, atol=1e-12)
-
-    first, second = drawn(), drawn()
-    rows, whole = rng.normal(size=(5, size)), matrix(first)
-    np.testing.assert_allclose(first.followed(rows), rows @ whole, atol=1e-12)
-    mixed = Response.mean([first, second], np.array([0.3, 0.7]))
-    same(mixed, 0.3 * whole + 0.7 * matrix(second))
-    places = rng.permutation(size)
-    same(first.ordered(places), whole[places][:, places])
-    which = rng.random(size) < 0.4
-    for own in (0.0, 1.0):
-        same(
-            first.held(which, own), np.where(which[:, None], own * np.eye(size), whole)
-        )
-    wide = np.zeros((size + 4, size + 4))
-    wide[2:-2, 2:-2] = whole
-    same(first.widened(lambda rows: np.pad(rows, ((0, 0), (2, 2)))), wide)
-    assert first.finite
-    for part in ("own", "left", "right"):
-        spoilt = getattr(first, part).copy()
-        spoilt[-1] = np.inf
-        assert not replace(first, **{part: spoilt}).finite
