@@ -73,7 +73,7 @@ format: .venv/.dev    ## Format and sort in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-BENCHES := throughput in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves waiting many_sites
+BENCHES := throughput threads in_place curves private_curves papers_curves odd_scores local message_sizes noise secagg curator coverage hard_coverage calibration calibration_coverage label_privacy label_curves waiting many_sites
 BENCHES_MPC := exact
 
 bench: .venv/.dev .venv-mpc/.tests    ## Print the tables of ratios against the anchors

@@ -67,7 +67,7 @@ def _between(first: Polyline, second: Polyline) -> float:
     size = np.abs(a) + np.abs(b)
     crossing = np.divide(a * a + b * b, 2 * size, out=np.zeros_like(a), where=size > 0)
     heights = np.where(a * b >= 0, size / 2, crossing)
-    return float(heights @ np.diff(merged))
+    return float((heights * np.diff(merged)).sum())
 
 
 def _ends(line: Polyline, merged: FloatVector) -> tuple[FloatVector, FloatVector]:
@@ -113,17 +113,18 @@ def _gauss_places(knots: FloatVector) -> tuple[FloatVector, FloatVector]:
 
 
 def _gauss_sum(values: FloatVector, shape: tuple[int, ...], half: FloatVector) -> float:
-    return float((values.reshape(shape) @ _WEIGHTS) @ half)
+    # Not BLAS: sums over as many points as a curve may have are shared among threads.
+    return float((values.reshape(shape) * _WEIGHTS * half[:, None]).sum())
 
 
 def step_area(recall: FloatVector, precision: FloatVector) -> float:
     """Average precision as scikit-learn defines it: a sum of steps."""
-    return float(np.diff(recall) @ precision[1:])
+    return float((np.diff(recall) * precision[1:]).sum())
 
 
 def trapezoid_area(x: FloatVector, y: FloatVector) -> float:
     """Join the points by straight lines."""
-    return float(np.diff(x) @ (y[1:] + y[:-1])) / 2
+    return float((np.diff(x) * (y[1:] + y[:-1])).sum()) / 2
 
 
 def auc_limits(negatives: FloatVector, positives: FloatVector) -> tuple[float, float]:

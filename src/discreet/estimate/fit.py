@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector
+from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector, product
 from discreet.estimate.curves import Curves, Interpolation, RocPath, ThresholdPath
 from discreet.estimate.estimate import Estimate
 from discreet.estimate.score_grid import GridCounts, possible_steps
@@ -111,9 +111,9 @@ class Fit:
     """Fits of what was sent decoded with another smoothness."""
     atoms: GridCounts | None = None
     """Counts at the multiples of a grid on which all scores lie, where one was seen."""
-    response: FloatArray | None = None
-    """How the counts move with the released ones, where a model was fitted: a row a
-    count, negatives' bins before positives'."""
+    response: Callable[[FloatArray], FloatArray] | None = None
+    """Turns slopes in the counts, a row each, into slopes in the released ones, where a
+    model was fitted."""
     between: FloatArray | None = None
     """How far the counts of each fit of a model lie from these counts, a row a fit,
     times the root of its weight."""
@@ -156,13 +156,15 @@ class Fit:
         """
         if self.response is None:
             return slopes
-        return Slopes(*np.split(np.concatenate(slopes) @ self.response, 2))
+        row = np.concatenate(slopes)[None, :]
+        return Slopes(*np.split(self.response(row)[0], 2))
 
     def unsure(self, slopes: Slopes) -> float:
         """Return the sd that the choice among a model's fits gives a metric."""
         if self.between is None:
             return 0.0
-        return float(np.linalg.norm(self.between @ np.concatenate(slopes)))
+        column = np.concatenate(slopes)[:, None]
+        return float(np.linalg.norm(product(self.between, column)))
 
     @cached_property
     def along(self) -> ThresholdPath | None:

@@ -23,12 +23,14 @@ one place of a bin, on no grid, are not covered where the release does not show 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.arrays import BoolArray, BoolVector, FloatArray, FloatVector, IntVector
+from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, Listed, even_places
 from discreet.estimate.curves import Curves, RocPath, Traced
 from discreet.estimate.estimate import Interval
@@ -117,6 +119,13 @@ class ScoreGrid:
         wide = np.zeros((len(rows), 2 * self.held.size))
         wide[:, np.tile(self.held, 2)] = rows
         return wide
+
+    def responding(
+        self, response: Callable[[FloatArray], FloatArray]
+    ) -> Callable[[FloatArray], FloatArray]:
+        """Return how counts respond when nothing moves those of the empty bins."""
+        held = np.tile(self.held, 2)
+        return lambda rows: self.widened(response(rows[:, held]))
 
     def curves(self, counts: NoisyHistogram, multiples: GridCounts) -> Curves:
         """Draw the curves through the multiples."""
@@ -250,7 +259,7 @@ def possible_places(
     return Interval(bottom, top) if tied else Interval(max(low, bottom), min(high, top))
 
 
-def _held(edges: Edges, steps: IntVector) -> BoolArray:
+def _held(edges: Edges, steps: IntVector) -> NDArray[np.bool_]:
     """Return for each grid (row) which bins hold a multiple; the last holds its end."""
     after = np.ceil(edges.array * steps[:, None] - _ROUNDING)
     after[:, -1] = steps + 1

@@ -30,7 +30,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import FloatArray, FloatVector, product
 from discreet.data.edges import Edges
 from discreet.errors import InputError
 from discreet.noise.arc_decoder import DecodedNoise
@@ -98,12 +98,16 @@ def covariance_of(observed: NoisyHistogram, weights: FloatArray) -> FloatArray:
     ``weights`` has a row a combination and a column a count: the negatives'
     bins, then the positives'.
     """
+    if observed.exact:
+        return np.zeros((len(weights), len(weights)))
     if isinstance(observed.noise, DecodedNoise):
-        return weights @ observed.noise.matrix @ weights.T
+        return product(product(weights, observed.noise.matrix), weights.T)
     noise = observed.covariance
     w_n, w_p = np.split(weights, 2, axis=1)
-    cross = (w_n * noise.cross) @ w_p.T
-    own = (w_n * noise.negatives) @ w_n.T + (w_p * noise.positives) @ w_p.T
+    own = product(w_n * noise.negatives, w_n.T) + product(w_p * noise.positives, w_p.T)
+    if not noise.cross.any():
+        return own
+    cross = product(w_n * noise.cross, w_p.T)
     return own + cross + cross.T
 
 

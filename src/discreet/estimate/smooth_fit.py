@@ -214,7 +214,7 @@ def _on_grid(grid: ScoreGrid, observed: NoisyHistogram, spread: Fit) -> Fit:
     counts = replace(observed, negatives=negatives, positives=positives)
     response, other, between = spread.response, spread.other, spread.between
     if response is not None:
-        response = grid.widened(grid.widened(response).T).T
+        response = grid.responding(response)
     if other is not None:
         other = other._replace(fit=_on_grid(grid, observed, other.fit))
     return replace(
@@ -272,8 +272,8 @@ def _model_counts(
     even = np.maximum(released, 0.0) / cells.shape[2]
     bounded[:, ties.tied] = even[:, ties.tied, None]
     bounded[:, ties.gaps] = 0.0
-    response[np.tile(ties.tied, 2)] = np.eye(2 * out.size)[np.tile(ties.tied, 2)]
-    response[np.tile(ties.gaps, 2)] = 0.0
+    response = response.held(np.tile(ties.tied, 2), 1.0)
+    response = response.held(np.tile(ties.gaps, 2), 0.0)
     between[:, np.tile(out, 2)] = 0.0
     return ModelAverage(bounded, response, between, dispersion), dispersion
 

@@ -45,14 +45,15 @@ back: swapping or turning a release does the same to its average, to the last bi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product as combinations
 from operator import getitem
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import BoolVector, FloatArray, FloatVector, IntVector, product
 from discreet.errors import InputError
 
 _SUB_CELLS: Final = 8
@@ -135,6 +136,57 @@ class _Prediction(NamedTuple):
     pull: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Response:
+    r"""How a fit's counts move with the released ones: d counts/d released.
+
+    .. math:: R = \operatorname{diag}(o) + L\,M^\top
+
+    A row is a count of the fit, a column a released one, the negatives' bins before the
+    positives'. L and M are as narrow as the splines that a model fitted. R itself is not
+    made: for 1,024 bins it holds four million numbers, L and M about a tenth of that.
+    """
+
+    own: FloatVector
+    """o: what of a released count its own fitted count follows."""
+    left: FloatArray
+    """L, a row a count of the fit."""
+    right: FloatArray
+    """M, a row a released count."""
+
+    @classmethod
+    def mean(cls, every: Sequence[Response], weights: FloatVector) -> Response:
+        """Return the weighted mean of responses; the weights add up to 1."""
+        pairs = list(zip(weights.tolist(), every, strict=True))
+        return cls(
+            np.sum([weight * each.own for weight, each in pairs], axis=0),
+            np.hstack([weight * each.left for weight, each in pairs]),
+            np.hstack([each.right for each in every]),
+        )
+
+    @property
+    def finite(self) -> bool:
+        """Whether all numbers are."""
+        return all(np.isfinite(a).all() for a in (self.own, self.left, self.right))
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """Return slopes in the released counts, of slopes in the fitted ones, by row."""
+        passed = product(product(rows, self.left), self.right.T)
+        return passed + rows * self.own
+
+    def ordered(self, places: IntVector) -> Response:
+        """Return the response of the same counts in another order."""
+        return Response(self.own[places], self.left[places], self.right[places])
+
+    def held(self, which: BoolVector, own: float) -> Response:
+        """Return the response when some counts follow nothing but their own by a share."""
+        return Response(
+            np.where(which, own, self.own),
+            np.where(which[:, None], 0.0, self.left),
+            self.right,
+        )
+
+
 class SplineModel:
     """The model of one release: its counts, noise and bins.
 
@@ -189,17 +241,15 @@ class SplineModel:
         Raises numpy's LinAlgError when the information matrix cannot be
         factored, which only counts far from any smooth curve bring about.
         """
-        from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
+        from scipy.linalg.lapack import dpotrs  # noqa: PLC0415
 
         penalty, left = self._penalty(smoothness), _STEPS
         now = self._predict(start, smoothness, penalty)
         while True:
             jacobian, _, curvature = self._curvature(now, penalty)
-            # LAPACK itself: SciPy's checks take longer than factors of this size.
-            factor, failed = dpotrf(curvature)
-            if failed:
-                raise np.linalg.LinAlgError("the information cannot be factored")
-            gradient = jacobian.T @ now.pull.ravel() - penalty @ now.theta
+            factor = _factor(curvature)
+            pulled = product(jacobian.T, now.pull.reshape(-1, 1))[:, 0]
+            gradient = pulled - penalty @ now.theta
             step: FloatVector = dpotrs(factor, gradient)[0]
             if not left or float(gradient @ step) / 2 < _SETTLED:
                 break
@@ -222,26 +272,25 @@ class SplineModel:
         share = now.cells / now.means[:, :, None]
         return SplineFit(now.theta, smoothness, evidence, share * expected[:, :, None])
 
-    def response(self, fit: SplineFit) -> FloatArray:
+    def response(self, fit: SplineFit) -> Response:
         r"""Return how a fit's counts move with the released ones: d counts/d released.
 
         With J the slopes of the expected counts in the splines, I the information of
         a released count and H the curvature of the objective, the splines' part is
         :math:`R = J H^{-1} J^\top I`, and of what is left of a count its share
-        :math:`w = \varphi\mu I` is followed: :math:`R + w(1 - R)`. Rows are counts
-        of the fit, columns released ones, negatives' bins before positives'. The
+        :math:`w = \varphi\mu I` is followed: :math:`R + w(1 - R)`. With the factor
+        :math:`H = U^\top U` and :math:`G = J U^{-1}`, R is :math:`G G^\top I`. The
         smoothness is taken as known.
         """
-        from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415
+        from scipy.linalg.lapack import dtrtri  # noqa: PLC0415
 
         penalty = self._penalty(fit.smoothness)
         now = self._predict(fit.theta, fit.smoothness, penalty)
         jacobian, weights, curvature = self._curvature(now, penalty)
-        factor = cho_factor(curvature, check_finite=False)
-        spline = jacobian @ cho_solve(factor, jacobian.T * weights, check_finite=False)
+        # Inverted, not solved for many columns: BLAS shares that out from 18 on.
+        passed = product(jacobian, dtrtri(_factor(curvature))[0])
         own = np.minimum(fit.smoothness.dispersion * now.means.ravel() * weights, 1.0)
-        response: FloatArray = spline * (1 - own)[:, None] + np.diag(own)
-        return response
+        return Response(own, passed * (1 - own)[:, None], passed * weights[:, None])
 
     def _penalty(self, smoothness: Smoothness) -> FloatArray:
         size = self._knots.size
@@ -255,7 +304,7 @@ class SplineModel:
     ) -> _Prediction:
         from scipy.special import expit  # noqa: PLC0415
 
-        both = theta.reshape(2, -1) @ self._by_knot
+        both = product(theta.reshape(2, -1), self._by_knot)
         log_total, log_odds = both.reshape(2, *self._basis.shape[:2])
         total = np.exp((log_total + self._log_width).clip(*_EXPONENTS))
         share = expit(log_odds.clip(*_EXPONENTS))
@@ -290,7 +339,19 @@ class SplineModel:
             [parts[:, :2].reshape(bins, -1), parts[:, 2:].reshape(bins, -1)]
         )
         weights = information(now.variance, self._noise).ravel()
-        return jacobian, weights, penalty + (jacobian.T * weights) @ jacobian
+        return jacobian, weights, penalty + product(jacobian.T * weights, jacobian)
+
+
+def _factor(curvature: FloatArray) -> FloatArray:
+    """Return the upper Cholesky factor; raise numpy's LinAlgError where there is none."""
+    from scipy.linalg.lapack import dpotrf  # noqa: PLC0415
+
+    # LAPACK itself: SciPy's checks take longer than factors of this size.
+    factor, failed = dpotrf(curvature)
+    if failed:
+        raise np.linalg.LinAlgError("the information cannot be factored")
+    upper: FloatArray = factor
+    return upper
 
 
 def _logit(u: FloatArray) -> FloatArray:
@@ -316,15 +377,17 @@ def _roughness(knots: FloatVector) -> FloatArray:
 
     :math:`Q R^{-1} Q^\top` of Green and Silverman (1994), section 2.1.
     """
+    from scipy.linalg import solveh_banded  # noqa: PLC0415
+
     h = np.diff(knots)
     inner = np.arange(knots.size - 2)
     q = np.zeros((knots.size, inner.size))
     q[inner, inner] = 1 / h[:-1]
     q[inner + 1, inner] = -1 / h[:-1] - 1 / h[1:]
     q[inner + 2, inner] = 1 / h[1:]
-    r = np.diag((h[:-1] + h[1:]) / 3)
-    r += np.diag(h[1:-1] / 6, 1) + np.diag(h[1:-1] / 6, -1)
-    squared = q @ np.linalg.solve(r, q.T)
+    # R has three diagonals: above the main one, and that.
+    r = np.stack([np.append(0.0, h[1:-1] / 6), (h[:-1] + h[1:]) / 3])
+    squared = product(q, solveh_banded(r, q.T))
     return (squared + squared.T) / 2
 
 
@@ -375,7 +438,7 @@ class ModelAverage(NamedTuple):
 
     cells: FloatArray
     """Expected counts per class, bin and sub-cell."""
-    response: FloatArray
+    response: Response
     """How the counts per class and bin move with the released ones."""
     between: FloatArray
     """How far each fit's counts are from the average, a row a fit, times the root of its
@@ -392,7 +455,7 @@ def symmetric_average(
     The arguments are those of ``SplineModel``. None as in :func:`average`.
     """
     every = []
-    for bins, classes in product((_AS_IT_IS, _REVERSED), repeat=2):
+    for bins, classes in combinations((_AS_IT_IS, _REVERSED), repeat=2):
         # Copied: sums over numbers that lie backwards in memory may round otherwise.
         rows, scales = (
             np.ascontiguousarray(each[classes, bins]) for each in (counts, noise_scale)
@@ -425,11 +488,11 @@ def _order(
 def _turned(fitted: ModelAverage, classes: slice, bins: slice) -> ModelAverage:
     """Return the average for the release as it came."""
     size = fitted.cells.shape[1]
-    response = fitted.response.reshape(2, size, 2, size)[classes, bins, classes, bins]
+    places = np.arange(2 * size).reshape(2, size)[classes, bins].ravel()
     between = fitted.between.reshape(-1, 2, size)[:, classes, bins]
     return ModelAverage(
         np.ascontiguousarray(fitted.cells[classes, bins, bins]),
-        response.reshape(2 * size, 2 * size),
+        fitted.response.ordered(places),
         between.reshape(-1, 2 * size),
         fitted.dispersion,
     )
@@ -440,9 +503,10 @@ def _mean(averages: list[ModelAverage]) -> ModelAverage:
     cells = np.mean([one.cells for one in averages], axis=0)
     apart = [(one.cells - cells).sum(axis=2).reshape(1, -1) for one in averages]
     between = np.concatenate([*(one.between for one in averages), *apart])
+    equal = np.full(len(averages), 1 / len(averages))
     return ModelAverage(
         cells,
-        np.mean([one.response for one in averages], axis=0),
+        Response.mean([one.response for one in averages], equal),
         between / math.sqrt(len(averages)),
         averages[0].dispersion,
     )
@@ -460,7 +524,7 @@ def average(model: SplineModel) -> ModelAverage | None:
             return None
         weights = np.exp(evidence - evidence.max())
         heavy = np.flatnonzero(weights >= _LIGHT)
-        responses = [weights[k] * model.response(fits[k]) for k in heavy]
+        responses = [model.response(fits[k]) for k in heavy]
     except np.linalg.LinAlgError:
         return None
     every = np.array([fit.cells for fit in fits])
@@ -468,8 +532,8 @@ def average(model: SplineModel) -> ModelAverage | None:
     cells = np.einsum("f,fcbs->cbs", shares, every)
     apart = (every - cells).sum(axis=3).reshape(len(fits), -1)
     between = np.sqrt(shares)[:, None] * apart
-    response = np.sum(responses, axis=0) / weights[heavy].sum()
-    if not (np.isfinite(cells).all() and np.isfinite(response).all()):
+    response = Response.mean(responses, weights[heavy] / weights[heavy].sum())
+    if not (np.isfinite(cells).all() and response.finite):
         return None
     spread = weights @ [np.log(fit.smoothness.dispersion) for fit in fits]
     return ModelAverage(cells, response, between, float(np.exp(spread / weights.sum())))
@@ -512,7 +576,7 @@ def _walk(
     while True:
         around = [
             (*here[:axis], here[axis] + step, *here[axis + 1 :])
-            for axis, step in product(range(len(_GRID)), (-1, 1))
+            for axis, step in combinations(range(len(_GRID)), (-1, 1))
             if 0 <= here[axis] + step < len(_GRID[axis])
         ]
         there = max(around, key=evidence)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import FloatArray, FloatVector, product
 from discreet.data.edges import Edges, unit_edges
 from discreet.estimate.curves import Curves
 from discreet.statistic import BinCounts
@@ -94,7 +94,7 @@ class WithinBins(NamedTuple):
         if self.leaning is None:
             return even
         tilt = np.tile((amounts * self.x).mean(axis=2), (1, 2))
-        return even + tilt @ self.leaning
+        return even + product(tilt, self.leaning)
 
 
 def within_bins(counts: NoisyHistogram) -> WithinBins:

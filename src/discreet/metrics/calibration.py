@@ -21,6 +21,7 @@ sample is above 0 for a perfect model too, and the more so the more groups there
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -28,7 +29,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import FloatArray, FloatVector, product
 from discreet.data.edges import unit_edges
 from discreet.errors import InputError, NotReleasedError
 from discreet.estimate.estimate import Binning, Estimate
@@ -103,7 +104,7 @@ class Groups:
     """Sum of the predictions there, for one example of the count."""
     variances: FloatArray
     """Sum of s(1 - s) of those predictions s, likewise."""
-    response: FloatArray | None = None
+    response: Callable[[FloatArray], FloatArray] | None = None
     """How the counts moved with the released ones, where a smooth model fitted them."""
 
     @classmethod
@@ -113,7 +114,7 @@ class Groups:
         bins: int,
         kind: Grouping,
         predictions: Predictions | None = None,
-        response: FloatArray | None = None,
+        response: Callable[[FloatArray], FloatArray] | None = None,
     ) -> Groups:
         """Group the cells of every bin by their prediction."""
         if bins < 1:
@@ -177,9 +178,9 @@ class Groups:
             return np.zeros_like(self._scatter)
         if self.response is None:
             return self._scatter
-        weights = self._weights @ self.response
+        weights = self.response(self._weights)
         noise = covariance_of(self.counts, weights)
-        return np.asarray((weights * self.every) @ weights.T + noise)
+        return product(weights * self.every, weights.T) + noise
 
     @property
     def hidden(self) -> tuple[FloatArray, FloatArray] | None:
@@ -210,7 +211,7 @@ class Groups:
         already, so the larger of the two counts, group by group.
         """
         weights = self._weights
-        sampling = (weights * self.every) @ weights.T
+        sampling = product(weights * self.every, weights.T)
         own = np.diag(sampling)
         least = np.maximum(self.variances @ self.every, own)
         scatter: FloatArray = sampling + np.diag(least - own)
@@ -278,7 +279,7 @@ def expected_calibration_error(
     kind: Grouping = "width",
     *,
     predictions: Predictions | None = None,
-    response: FloatArray | None = None,
+    response: Callable[[FloatArray], FloatArray] | None = None,
 ) -> Estimate:
     """Return ECE of the positive class, in groups of equal width or mass.
 

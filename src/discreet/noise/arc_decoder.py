@@ -34,8 +34,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.arrays import BoolArray, FloatArray, FloatVector, IntVector
+from discreet.arrays import FloatArray, FloatVector, IntVector
 from discreet.data.edges import Edges, unit_edges
 from discreet.errors import PlanError, ReleaseError
 from discreet.noise.arc import CircularArc
@@ -146,7 +147,7 @@ class DecodedNoise:
         mean = np.zeros(at.size)
         return rng.multivariate_normal(mean, self.matrix, size, method="eigh")
 
-    def lost_without(self, counts: FloatVector, held: BoolArray) -> FloatVector:
+    def lost_without(self, counts: FloatVector, held: NDArray[np.bool_]) -> FloatVector:
         """Return twice the log-likelihood lost if only ``held`` bins hold examples.
 
         A row of ``held`` a question; the decoded counts, and those with emptied bins,

@@ -271,7 +271,7 @@ def effect(
     *,
     bins: int = DEFAULT_BINS,
     kind: Grouping = "width",
-    response: FloatArray | None = None,
+    response: Callable[[FloatArray], FloatArray] | None = None,
 ) -> MapEffect:
     r"""Return the model's calibration before and after a map, from the same counts.
 

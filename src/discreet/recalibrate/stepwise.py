@@ -127,8 +127,10 @@ class Rates:
     def noise_part(self) -> FloatArray:
         """The covariance that the noise gives the rates."""
         r, t = self.safe_values, self.totals
-        slope = np.hstack([np.diag(-r / t), np.diag((1 - r) / t)])
-        return slope @ self.noise @ slope.T
+        slope = np.stack([-r / t, (1 - r) / t])
+        noise = self.noise.reshape(2, t.size, 2, t.size)
+        part: FloatArray = np.einsum("ai,aibj,bj->ij", slope, noise, slope)
+        return part
 
     @cached_property
     def covariance(self) -> FloatArray:
@@ -304,12 +306,13 @@ def _differences(rates: Rates) -> FloatVector:
     overall = p.sum() / t.sum()
     common = (p[1:] + p[:-1] + overall) / (t[1:] + t[:-1] + 1)
     size = t.size
-    slope = np.zeros((size - 1, 2 * size))
     k = np.arange(size - 1)
-    for side, sign in ((k, -1.0), (k + 1, 1.0)):
-        slope[k, side] = -sign * common / t[side]
-        slope[k, size + side] = sign * (1 - common) / t[side]
-    noise = ((slope @ rates.noise) * slope).sum(axis=1)
+    # The four counts of two neighbours, and how their difference moves with each.
+    places = np.stack([k, k + 1, size + k, size + k + 1])
+    slope = np.stack([common, -common, common - 1, 1 - common])
+    slope /= np.concatenate([t, t])[places]
+    covariance = rates.noise[places[:, None], places[None]]
+    noise = np.einsum("ik,ijk,jk->k", slope, covariance, slope)
     sampling = common * (1 - common) * (1 / t[1:] + 1 / t[:-1])
     squared: FloatVector = np.diff(rates.values) ** 2 / (sampling + noise)
     return squared

@@ -247,3 +247,12 @@ def test_intervals_under_noise_hold_rates_of_cents_that_the_release_does_not_sho
         low, high = at_threshold(Smooth().fit(observed), t).recall.interval()
         held += low <= true <= high
     assert held >= 11
+
+
+def test_counts_of_a_grid_respond_as_those_of_its_bins_do_and_empty_bins_not_at_all():
+    held = np.array([True, False, True])
+    inner = np.arange(16.0).reshape(4, 4)
+    response = ScoreGrid(2, held).responding(lambda rows: rows @ inner)
+    wanted = np.zeros((6, 6))
+    wanted[np.ix_(np.tile(held, 2), np.tile(held, 2))] = inner
+    np.testing.assert_array_equal(response(np.eye(6)), wanted)

@@ -20,7 +20,7 @@ from discreet.metrics.table import METRICS
 from discreet.noise.laplace import LaplaceNoise
 from discreet.plan.bins import bins_under_noise
 from discreet.statistic.observed import BinCovariance
-from histograms import counted, histogram, noisy
+from histograms import counted, following, histogram, noisy
 
 pytestmark = pytest.mark.long
 
@@ -184,7 +184,7 @@ def test_examples_beyond_the_farthest_edge_are_one_tie_and_the_rest_is_modelled(
         fit.observed,
         ModelAverage(
             np.stack([fit.counts.negatives, fit.counts.positives])[:, :, None],
-            np.eye(80),
+            following(np.ones(80)),
             np.zeros((1, 80)),
         ),
         Ties(np.zeros(40, dtype=bool), np.zeros(40, dtype=bool)),
@@ -367,7 +367,10 @@ def test_counts_that_resist_the_model_are_read_flat(data, rng, monkeypatch):
     observed = noisy(counted(*data, Edges.realise(Warped(20))), 3.0, rng)
     expected = Flat("pchip").fit(observed).curves.roc
     cells = np.full((2, 20, 8), observed.total_negatives)
-    for average in (None, ModelAverage(cells, np.eye(40), np.zeros((1, 40)))):
+    for average in (
+        None,
+        ModelAverage(cells, following(np.ones(40)), np.zeros((1, 40))),
+    ):
         monkeypatch.setattr(
             "discreet.estimate.smooth_fit.symmetric_average",
             lambda *_, average=average, **__: average,
@@ -387,7 +390,7 @@ def test_the_model_never_moves_a_count_by_more_than_the_largest_noise(
         "discreet.estimate.smooth_fit.symmetric_average",
         lambda *_, **__: ModelAverage(
             np.repeat(np.maximum(moved, 0)[:, :, None] / 8, 8, axis=2),
-            np.eye(40),
+            following(np.ones(40)),
             np.zeros((1, 40)),
         ),
     )

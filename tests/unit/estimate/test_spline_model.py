@@ -1,5 +1,7 @@
 """The smooth model's parts: its likelihood, splines, fit and evidence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from discreet.errors import InputError
 from discreet.estimate import spline_model
 from discreet.estimate.spline_model import (
     ModelAverage,
+    Response,
     Smoothness,
     SplineFit,
     SplineModel,
@@ -18,6 +21,7 @@ from discreet.estimate.spline_model import (
     symmetric_average,
 )
 from discreet.noise.laplace import simulate_discrete_laplace
+from histograms import following
 
 pytestmark = pytest.mark.long
 
@@ -202,7 +206,6 @@ def test_the_response_says_how_counts_move_with_the_released_ones(rng):
     smoothness = Smoothness(3.2, 25.6, 1.0)
     model = model_of(noisy, scale=5.0)
     fit = model.fit(smoothness, model.start())
-    found = model.response(fit)
     bins = exact.shape[1]
     # Averaged over noise: the pull of one count follows the law, not a straight line.
     slopes = []
@@ -217,7 +220,8 @@ def test_the_response_says_how_counts_move_with_the_released_ones(rng):
             for side in (-1, 1)
         ]
         slopes.append((ends[1] - ends[0]).ravel() / 20)
-    wanted = found[:, bins // 2] + found[:, bins + bins // 2]
+    every = model.response(fit)(np.eye(2 * bins))
+    wanted = every[:, bins // 2] + every[:, bins + bins // 2]
     np.testing.assert_allclose(np.mean(slopes, axis=0), wanted, atol=0.08)
     assert wanted[bins // 2] > 0.5
 
@@ -250,7 +254,7 @@ class Landscape:
         )
 
     def response(self, fit):
-        return np.eye(8) * fit.log_evidence
+        return following(np.full(8, fit.log_evidence))
 
 
 @pytest.mark.parametrize("peak", [(0.05, 0.05, 1.0), (25.6, 1638.4, 16.0)])
@@ -368,7 +372,9 @@ def test_the_average_of_a_mirrored_release_is_the_mirrored_average_to_the_last_b
         order = np.arange(40).reshape(2, 20)[::classes, ::step].ravel()
         cells = first.cells[::classes, ::step, ::step]
         np.testing.assert_array_equal(other.cells, cells)
-        np.testing.assert_array_equal(other.response, first.response[:, order][order])
+        for part in ("own", "left", "right"):
+            mirrored = getattr(first.response, part)[order]
+            np.testing.assert_array_equal(getattr(other.response, part), mirrored)
         np.testing.assert_array_equal(other.between, first.between[:, order])
         assert other.dispersion == first.dispersion
 
@@ -386,7 +392,7 @@ def test_a_release_that_is_its_own_mirror_image_has_a_symmetric_average(rng):
     counts = np.stack([counts[0], counts[0]])
     found = symmetric(counts)
     np.testing.assert_allclose(found.cells[0], found.cells[1], rtol=1e-14)
-    negatives, positives = np.split(found.response, 2)
+    negatives, positives = np.split(found.response(np.eye(40)), 2)
     np.testing.assert_allclose(
         negatives, np.roll(positives, counts.shape[1], axis=1), rtol=1e-12
     )
@@ -397,7 +403,7 @@ def test_the_mean_of_two_averages_counts_the_distance_between_them():
     halves = [
         ModelAverage(
             np.full((2, 4, 1), np.mean(fits)),
-            np.eye(8),
+            following(np.ones(8)),
             np.tile(np.subtract(fits, np.mean(fits))[:, None], 8) / np.sqrt(2),
         )
         for fits in ((1.0, 2.0), (6.0, 9.0))
@@ -406,3 +412,36 @@ def test_the_mean_of_two_averages_counts_the_distance_between_them():
     assert found.cells == pytest.approx(4.5)
     spread = np.linalg.norm(found.between, axis=0) ** 2
     assert spread == pytest.approx(np.var([1, 2, 6, 9]))
+
+
+def test_a_response_does_what_its_matrix_would(rng):
+    """The definition, written out: diag(o) + L M'."""
+    size, narrow = 12, 3
+
+    def drawn():
+        left, right = rng.normal(size=(2, size, narrow))
+        return Response(rng.random(size), left, right)
+
+    def matrix(each):
+        return np.diag(each.own) + each.left @ each.right.T
+
+    def same(found, wanted):
+        np.testing.assert_allclose(matrix(found), wanted, atol=1e-12)
+
+    first, second = drawn(), drawn()
+    rows, whole = rng.normal(size=(5, size)), matrix(first)
+    np.testing.assert_allclose(first(rows), rows @ whole, atol=1e-12)
+    mixed = Response.mean([first, second], np.array([0.3, 0.7]))
+    same(mixed, 0.3 * whole + 0.7 * matrix(second))
+    places = rng.permutation(size)
+    same(first.ordered(places), whole[places][:, places])
+    which = rng.random(size) < 0.4
+    for own in (0.0, 1.0):
+        same(
+            first.held(which, own), np.where(which[:, None], own * np.eye(size), whole)
+        )
+    assert first.finite
+    for part in ("own", "left", "right"):
+        spoilt = getattr(first, part).copy()
+        spoilt[-1] = np.inf
+        assert not replace(first, **{part: spoilt}).finite

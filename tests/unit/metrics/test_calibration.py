@@ -23,7 +23,7 @@ from discreet.noise.laplace import LaplaceNoise
 from discreet.noise.mechanism import NoNoise
 from discreet.report.plot import draw_reliability
 from discreet.statistic.observed import BinCovariance
-from histograms import counted, histogram, no_examples, noisy
+from histograms import counted, following, histogram, no_examples, noisy
 from recalibrate_oracles import calibration_error
 
 pytestmark = pytest.mark.long
@@ -322,9 +322,13 @@ def law_of(noise, response=None):
 
 
 def test_what_a_model_did_not_pass_on_of_the_scatter_is_a_bias_in_part():
+    shares = (0.0, 0.5, 1.0)
     raw, none, half, all_of_it = (
         law_of(LaplaceNoise(5.0), given)
-        for given in (None, np.zeros((40, 40)), np.eye(40) / 2, np.eye(40))
+        for given in (
+            None,
+            *(following(np.full(40, share)) for share in shares),
+        )
     )
     assert none.covariance == pytest.approx(0 * raw.covariance)
     assert none.below == pytest.approx(raw.covariance / 6)
