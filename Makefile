@@ -46,8 +46,9 @@ test-all: .venv/.dev .venv-flower/.tests    ## Also the long sweeps, and engines
 	.venv-flower/bin/pytest -m flower -q -n 2 $(FLOWER)
 	$(MAKE) test-mpc test-install
 
-test-install: .venv/.dev    ## The wheel in fresh environments: each Python found, newest and oldest versions
+test-install: .venv/.dev    ## The wheel in fresh environments: each Python found, newest and oldest versions; each page's own installation
 	$(BIN)/python tests/install_matrix.py
+	$(BIN)/python tests/page_installs.py
 
 test-browser: .venv/.dev    ## Install chromium and axe-core, test the report in a real browser
 	tests/browser/install.sh
