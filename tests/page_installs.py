@@ -7,8 +7,9 @@ shares: "Install as on [the start page](index.md)". Pages of one line share an e
 the clone in the line is the wheel, built once. The environment's interpreter runs a page's
 examples, and the tests that execute its commands: ``@pytest.mark.page("README.md")``. pytest
 is in a folder beside it, after everything else on the interpreter's path, and no command of
-a page sees it. Prints a row per page and exits with 1 when one fails; what a page needs that
-pip does not install is named in its row where it is absent.
+a page sees it. Prints a row per page and exits with 1 when one fails. What a page needs that
+pip does not install is named in its row where it is absent. A test that several pages share
+runs once, and its seconds stand in the row of each.
 """
 
 from __future__ import annotations
@@ -163,29 +164,34 @@ def table() -> list[tuple[Installation, str, tuple[str, ...]]]:
 
 
 def run(
-    environment: Environment, tools: Path, tests: Iterable[str]
+    environment: Environment, tools: Path, tests: Sequence[str]
 ) -> dict[str, tuple[float, str]]:
     """Run tests by the environment's interpreter; the seconds and the result of each."""
     told = environment.folder / "results"
     options = ("-q", "-o", "pythonpath=tests .", "-p", "no:cacheprovider")
-    results = dict.fromkeys(tests, (0.0, "FAILED\nit did not run"))
     try:
-        words = ("-c", PYTEST, tools, told, *options, *results)
+        words = ("-c", PYTEST, tools, told, *options, *tests)
         environment.run("python", *words, cwd=ROOT)
     except CellFailedError as error:
         if not told.exists():
-            return dict.fromkeys(results, (0.0, f"FAILED\n{error}"))
+            return dict.fromkeys(tests, (0.0, f"FAILED\n{error}"))
+    return results(told.read_text(encoding="utf-8").splitlines(), tests)
+
+
+def results(lines: Iterable[str], tests: Sequence[str]) -> dict[str, tuple[float, str]]:
+    """Return each test's seconds and result; the lines are those that PYTEST writes."""
+    found = dict.fromkeys(tests, (0.0, "FAILED\nit did not end"))
     broken = {"skipped": "left out: ", "failed": "FAILED\n"}
-    for line in told.read_text(encoding="utf-8").splitlines():
+    for line in lines:
         name, phase, took, outcome, said = json.loads(line)
-        test = name.partition("::")[0] if name.count(".md") else name
-        before, result = results[test]
+        test = name.partition("::")[0] if ".md::" in name else name
+        before, result = found[test]
         if outcome in broken:
             result = broken[outcome] + said.removeprefix("Skipped: ")[-4000:]
         elif phase == "call":
             result = "passed"
-        results[test] = before + took, result
-    return results
+        found[test] = before + took, result
+    return found
 
 
 def rows(
@@ -200,7 +206,9 @@ def rows(
         for page, _ in pages:
             yield page, 0, f"left out: needs Python {installed.python}, this is {here}"
         return
-    with tempfile.TemporaryDirectory(prefix="discreet-page-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="discreet-page-", ignore_cleanup_errors=True
+    ) as folder:
         environment, began = Environment(Path(folder)), time.monotonic()
         try:
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)  # noqa: S603
@@ -211,23 +219,32 @@ def rows(
             return
         yield "", time.monotonic() - began, "installed"
         wanted = {test for _, tests in pages for test in tests}
-        results = run(environment, tools, sorted(wanted)) if wanted else {}
+        found = run(environment, tools, sorted(wanted)) if wanted else {}
         for page, tests in pages:
-            yield page, *_together(page, [results[test] for test in tests])
+            idle = [] if tests else [(0.0, f"left out: {LEFT_OUT[page]}")]
+            yield page, *together([found[test] for test in tests] + idle)
 
 
-def _together(page: str, results: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """Return the seconds of a page, and its results: failures first, each once."""
-    told = [result for _, result in results] or [f"left out: {LEFT_OUT[page]}"]
-    told.sort(key=lambda result: ("FAILED", "passed", "left o").index(result[:6]))
+def together(results: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """Return the seconds of a page, and its results: failures first, each once.
+
+    >>> together([(1, "passed"), (2, "passed"), (0, "left out: no server")])
+    (3, 'passed; left out: no server')
+    """
+    kinds = ("FAILED", "passed", "left out: ")
+    told = sorted(
+        (r for _, r in results), key=lambda r: [not r.startswith(k) for k in kinds]
+    )
     return sum(seconds for seconds, _ in results), "; ".join(dict.fromkeys(told))
 
 
 def main() -> int:
     """Fill the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("page", nargs="*", choices=[*PAGES, []], help="all without one")
+    parser.add_argument("page", nargs="*", help="of all pages only these")
     only = parser.parse_args().page
+    if unknown := sorted(set(only) - set(PAGES)):
+        parser.error(f"no such page: {', '.join(unknown)}")
     chosen = [row for row in table() if not only or row[1] in only]
     failed = []
     with tempfile.TemporaryDirectory(prefix="discreet-pages-") as folder:

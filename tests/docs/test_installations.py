@@ -1,5 +1,6 @@
 """Every page with commands says how to install what they need, and something executes them."""
 
+import json
 import tomllib
 
 import pytest
@@ -13,7 +14,9 @@ from page_installs import (
     executed,
     has_commands,
     installation,
+    results,
     table,
+    together,
 )
 
 WITH_COMMANDS = [p for p in PAGES if has_commands((ROOT / p).read_text("utf-8"))]
@@ -119,3 +122,36 @@ def test_the_wheel_is_installed_in_the_clones_place(line, wanted):
 )
 def test_a_line_with_options_or_without_the_clone_is_another(line):
     assert Installation.from_line(line) is None
+
+
+def _told(*phases, test="tests/test_x.py::test_y", said=""):
+    names = ("setup", "call", "teardown")[: len(phases)]
+    rows = zip(names, phases, strict=True)
+    return [json.dumps((test, name, 0.5, outcome, said)) for name, outcome in rows]
+
+
+@pytest.mark.parametrize(
+    ("phases", "said", "result"),
+    [
+        (["passed", "passed", "passed"], "", (1.5, "passed")),
+        (["skipped"], "Skipped: no server", (0.5, "left out: no server")),
+        (["passed", "failed", "passed"], "assert 0", (1.5, "FAILED\nassert 0")),
+        (["passed", "passed", "failed"], "assert 0", (1.5, "FAILED\nassert 0")),
+        (["passed"], "", (0.5, "FAILED\nit did not end")),
+        ([], "", (0.0, "FAILED\nit did not end")),
+    ],
+)
+def test_a_row_passes_when_its_test_ran_to_the_end(phases, said, result):
+    for test, name in {
+        "tests/test_x.py::test_y": "tests/test_x.py::test_y",
+        "docs/x.md": "docs/x.md::x.md",
+    }.items():
+        lines = _told(*phases, test=name, said=said)
+        assert results(lines, [test]) == {test: result}
+
+
+def test_a_page_fails_when_one_of_its_tests_does():
+    assert together([(1, "passed"), (2, "FAILED\nthere")]) == (
+        3,
+        "FAILED\nthere; passed",
+    )
