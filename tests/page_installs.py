@@ -30,7 +30,7 @@ from itertools import groupby
 from pathlib import Path
 
 from built import ROOT, build
-from install_matrix import CellFailedError, Environment
+from install_matrix import HERE, CellFailedError, Environment
 
 PAGES = tuple(
     str(path.relative_to(ROOT))
@@ -201,10 +201,9 @@ def rows(
     tools: Path,
 ) -> Iterator[tuple[str, float, str]]:
     """Install once, run what all pages need, and yield what came of it and of each page."""
-    here = "{}.{}".format(*sys.version_info)
-    if installed.python not in {"", here}:
+    if installed.python not in {"", HERE}:
         for page, _ in pages:
-            yield page, 0, f"left out: needs Python {installed.python}, this is {here}"
+            yield page, 0, f"left out: needs Python {installed.python}, this is {HERE}"
         return
     with tempfile.TemporaryDirectory(
         prefix="discreet-page-", ignore_cleanup_errors=True
