@@ -40,7 +40,7 @@ COMMAND = re.compile(r"^ *(?:\$|>>>) |^ {4}(?:discreet|flwr|pip|python) ", re.MU
 EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
 INSTALL = re.compile(r"pip install ([^`\n]*)")
 SHARED = re.compile(r"Install\s+as\s+(?:on|for)\s+\[[^\]]*\]\(([^)#]+)[^)]*\)")
-TOOLS = ("pytest>=8", "hypothesis>=6.100")
+TOOLS = ("pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100")
 PYTEST = """
 import json, sys
 tools, told, *arguments = sys.argv[1:]
@@ -168,7 +168,9 @@ def run(
 ) -> dict[str, tuple[float, str]]:
     """Run tests by the environment's interpreter; the seconds and the result of each."""
     told = environment.folder / "results"
-    options = ("-q", "-o", "pythonpath=tests .", "-p", "no:cacheprovider")
+    options = ["-q", "-o", "pythonpath=tests .", "-p", "no:cacheprovider"]
+    if len(tests) > 1:
+        options += ["-n", "2"]
     try:
         words = ("-c", PYTEST, tools, told, *options, *tests)
         environment.run("python", *words, cwd=ROOT)
