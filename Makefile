@@ -50,9 +50,10 @@ test-all: .venv/.dev .venv-flower/.tests    ## Also the long sweeps, and engines
 	.venv-flower/bin/pytest -m flower -q -n 2 $(FLOWER)
 	$(MAKE) test-mpc test-install
 
-test-install: .venv/.dev    ## The locks beside invented newer releases; the wheel on each Python, newest and oldest versions
+test-install: .venv/.dev    ## The locks beside invented newer releases; the wheel on each Python, newest and oldest; each page's installation
 	$(BIN)/python tests/locked_environments.py
 	$(BIN)/python tests/install_matrix.py
+	$(BIN)/python tests/page_installs.py
 
 test-browser: .venv/.dev    ## Install chromium and axe-core, test the report in a real browser
 	tests/browser/install.sh

@@ -3,7 +3,8 @@
     python tests/install_matrix.py [--only 3.13]
 
 Builds the wheel once. Each of Python 3.11 to 3.14 that is found gets an environment
-with the newest versions that the wheel admits, others with ``sql``, ``deploy``, ``score``, ``flower``;
+with the newest versions that the wheel admits, others with ``sql``, ``deploy``, ``score``, ``flower``
+(the last three not on the Python that runs this: ``page_installs.py`` runs tutorials there);
 3.11 also one with the oldest versions that ``pyproject.toml`` admits. In each the program runs
 as a user would run it, and a test of each extra. Prints a table and exits with 1 when a
 cell fails. A Python that is not found is named and left out.
@@ -27,6 +28,7 @@ from pathlib import Path
 from built import ROOT, build
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+HERE = "{}.{}".format(*sys.version_info)
 TOOLS = ("pytest", "hypothesis", "pandas", "polars")
 """What the extras' tests need."""
 MODELS = (
@@ -183,9 +185,10 @@ def main() -> int:
                 continue
             cell(version, "newest", "", wheel)
             cell(version, "newest", "sql", f"{wheel}[sql]", *TOOLS)
-            cell(version, "newest", "deploy", f"{wheel}[deploy]", *TOOLS)
-            cell(version, "newest", "score", f"{wheel}[score]", *TOOLS)
-            cell(version, "newest", "flower", f"{wheel}[flower,demo]", *TOOLS)
+            if version != HERE:  # page_installs.py runs whole tutorials with these
+                cell(version, "newest", "deploy", f"{wheel}[deploy]", *TOOLS)
+                cell(version, "newest", "score", f"{wheel}[score]", *TOOLS)
+                cell(version, "newest", "flower", f"{wheel}[flower,demo]", *TOOLS)
             if version == PYTHONS[0]:
                 cell(version, "oldest", "", wheel, *oldest())
     passed = "all cells passed" if not failed else f"{failed} cells FAILED"

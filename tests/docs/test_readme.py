@@ -2,9 +2,12 @@
 
 import re
 
+import pytest
+
 from readme_example import README, SHOWN, SNIPPET, lines_without_numbers
 
 
+@pytest.mark.page("README.md")
 def test_the_example_prints_what_is_shown(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(SNIPPET, "README.md", "exec"), {})  # noqa: S102 - our own page

@@ -10,6 +10,7 @@ from e2e.tutorials import commands, execute
 
 
 @pytest.mark.slow
+@pytest.mark.page("docs/tutorial-database.md")
 def test_the_database_tutorial(tmp_path, monkeypatch):
     if postgres_cluster.programs() is None or shutil.which("psql") is None:
         pytest.skip("no PostgreSQL: run tests/engines/install.sh")

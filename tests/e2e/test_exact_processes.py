@@ -23,6 +23,7 @@ from discreet.mpc.fleet import (
 )
 from discreet.mpc.model import ExactMPC
 from discreet.mpc.transport import EXIT_SESSION, default_names, make_certificates
+from e2e.tutorials import execute
 
 pytestmark = pytest.mark.mpc
 
@@ -297,3 +298,10 @@ def test_the_engines_link_refuses_a_certificate_of_another_authority(tmp_path, r
             engine.wait()
     # Refused engines call again and again; the party's watchdog ends them.
     assert 0 not in codes if rogue else codes == [0, 0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.page("docs/exact-processes.md")
+def test_the_demo_of_the_page(tmp_path: Path) -> None:
+    said = execute("discreet exact demo", tmp_path)
+    assert "AUC" in said

@@ -31,6 +31,7 @@ def spent(ledger: Path) -> Fraction:
         return kept.spent("icu-2025-test").epsilon
 
 
+@pytest.mark.page("docs/tutorial-fl-engineer.md")
 def test_the_tutorials_app_and_one_with_a_mod_on_the_same_nodes(tmp_path: Path) -> None:
     output = execute(commands("tutorial-fl-engineer.md", before_last=WEST), tmp_path)
     trained = json.loads((tmp_path / "evaluation.json").read_text())

@@ -20,6 +20,7 @@ PROGRAM = "/opt/discreet/bin/discreet"
 
 
 @pytest.mark.slow
+@pytest.mark.page("docs/for-it.md")
 def test_the_it_page(tmp_path: Path) -> None:
     said = execute(commands("for-it.md"), tmp_path)
     assert said.count("Nothing stands in the way") == 2

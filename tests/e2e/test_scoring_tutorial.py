@@ -12,6 +12,7 @@ from e2e.tutorials import commands, execute
 
 
 @pytest.mark.long
+@pytest.mark.page("docs/tutorial-scoring.md")
 def test_from_a_model_file_to_a_page_over_three_sites(tmp_path: Path) -> None:
     said = execute(commands("tutorial-scoring.md"), tmp_path)
     result = json.loads((tmp_path / "result.json").read_text())

@@ -65,6 +65,13 @@ def test_all_pages_with_commands_are_executed() -> None:
     assert with_commands == set(PAGES)
 
 
+@pytest.mark.page(
+    "docs/signing/dpia.md",
+    "docs/signing/incident.md",
+    "docs/signing/key-ceremony.md",
+    "docs/signing/retention.md",
+    "docs/signing/sign-off.md",
+)
 def test_the_pack_runs_from_the_ceremony_to_the_incident(tmp_path: Path) -> None:
     for place, site in enumerate(("north", "south", "east")):
         rng = np.random.default_rng(place)

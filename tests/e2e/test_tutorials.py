@@ -12,13 +12,27 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from discreet.transport.addresses import free_port
 from e2e.tutorials import REPOSITORY, commands, execute
 
 SITES = ("north", "south", "east")
+PHONES = """
+import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+from discreet import phone
+parameters = phone.Parameters.read(open("parameters.json").read())
+scores = np.random.default_rng(1).beta(1, 4, 20_000).tolist()
+labels = [int(place % 7 < 7 * score) for place, score in enumerate(scores)]
+reports = [phone.randomize(parameters, *row) for row in zip(scores, labels)]
+pq.write_table(pa.table({
+    name: [getattr(report, name) for report in reports] for name in ("plan", "id", "symbol")
+}), "reports.parquet")
+"""
+"""What the phones and the pipeline between them do."""
 
 
+@pytest.mark.page("docs/tutorial-data-manager.md")
 def test_the_data_managers_tutorial(tmp_path: Path) -> None:
     said = execute(commands("tutorial-data-manager.md"), tmp_path)
     result = json.loads((tmp_path / "result.json").read_text())
@@ -31,6 +45,7 @@ def test_the_data_managers_tutorial(tmp_path: Path) -> None:
     assert (tmp_path / "plots" / "roc.png").exists()
 
 
+@pytest.mark.page("docs/tutorial-survival.md")
 def test_the_tutorial_of_follow_up(tmp_path: Path) -> None:
     said = execute(commands("tutorial-survival.md"), tmp_path)
     assert "3 of 3 sites" in said
@@ -44,6 +59,7 @@ def test_the_tutorial_of_follow_up(tmp_path: Path) -> None:
     assert result["release"] is not None
 
 
+@pytest.mark.page("README.md")
 def test_the_readmes_session(tmp_path: Path) -> None:
     """Everybody in a folder of their own; what the README sends is copied."""
     page = (REPOSITORY / "README.md").read_text()
@@ -82,4 +98,19 @@ def test_the_readmes_session(tmp_path: Path) -> None:
     said = execute("\n".join(script), tmp_path)
     assert "3 of 3 sites" in said
     assert "names no model" not in said
+    assert "The page is, byte by byte, what this release gives." in said
+
+
+@pytest.mark.page("docs/ledger.md")
+def test_the_ledgers_commands(tmp_path: Path) -> None:
+    said = execute(commands("ledger.md"), tmp_path)
+    assert "Intact: 0 entries" in said
+
+
+@pytest.mark.page("docs/phones.md")
+def test_reports_of_phones(tmp_path: Path) -> None:
+    (tmp_path / "phones.py").write_text(PHONES)
+    first, collecting, rest = commands("phones.md").partition("discreet collect")
+    said = execute(f"{first}python phones.py\n{collecting}{rest}", tmp_path)
+    assert "20,000 reports of one example each" in said
     assert "The page is, byte by byte, what this release gives." in said

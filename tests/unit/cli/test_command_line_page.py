@@ -26,6 +26,7 @@ _HEAD = """# Command line
 For whoever runs a command. After this page you know every command, argument and option of `discreet`. Terms: an **argument** is
 given by its place, an **option** by its name; an option marked *repeat* may be given several times. `discreet COMMAND --help` prints
 the same. [Messages and exit codes](messages.md) says how commands end, and [file formats](file-formats.md) what they read and write.
+Install as on [the start page](index.md#install).
 """
 
 

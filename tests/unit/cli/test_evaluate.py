@@ -199,6 +199,7 @@ def test_help_and_version_teach():
     assert "reproduce" not in printed("--help")
 
 
+@pytest.mark.page("README.md")
 def test_the_demo_is_right_against_scikit_learn(tmp_path):
     from sklearn.metrics import brier_score_loss, precision_score, roc_auc_score
 
