@@ -40,7 +40,6 @@ from discreet.privacy.ledger_entries import (
     public_dict,
 )
 from discreet.privacy.ledger_file import secret_path
-from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Unit
 from discreet.report.disclosures import many, spent_text, to_csv, to_html
 from discreet.session.policy import MOST_DAYS
@@ -237,10 +236,12 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
     return table
 
 
-def _tighter(losses: Sequence[Loss], delta: float, lacking: set[str]) -> float | None:
-    """Return the tighter total; None, and what to install, where that is missing."""
+def _tighter(
+    unit: Unit | None, charges: Sequence[About], delta: float, lacking: set[str]
+) -> float | None:
+    """Return a unit's tighter total; None, and what to install, without the extra."""
     try:
-        return tighter_epsilon(losses, delta=delta)
+        return tighter_epsilon(losses_about(unit, charges)[0], delta=delta)
     except MissingExtraError as error:
         text = str(error)
         lacking.add(f"{text[0].upper()}{text[1:]}.")
@@ -255,7 +256,7 @@ def _by_unit(uses: Sequence[Use], delta: float, lacking: set[str]) -> Iterator[s
         name = unit or "a unit that was not recorded"
         line = f"{name}: {spent_text(compose(losses))}"
         if len(losses) > 1:
-            tighter = _tighter(losses, delta, lacking)
+            tighter = _tighter(unit, charges, delta, lacking)
             if tighter is not None:
                 line += f", together ({tighter:.4g}, {delta:g})-DP by dp-accounting"
         if silent:
@@ -416,7 +417,7 @@ def _unit_totals(
     unit: Unit | None, charges: Sequence[About], delta: float, lacking: set[str]
 ) -> dict[str, Any]:
     losses, silent = losses_about(unit, charges)
-    tighter = _tighter(losses, delta, lacking)
+    tighter = _tighter(unit, charges, delta, lacking)
     epsilon = None if tighter == float("inf") else tighter
     return {
         "unit": None if unit is None else str(unit),
