@@ -32,7 +32,13 @@ from discreet.transport.addresses import (
 )
 from discreet.transport.https import server
 from discreet.transport.https.server import MESSAGE_BYTES
-from discreet.transport.https.signing import CHECK, MESSAGES, PLAN_PATH, Signer
+from discreet.transport.https.signing import (
+    CHECK,
+    MESSAGES,
+    MODEL_PATH,
+    PLAN_PATH,
+    Signer,
+)
 from unit.transport.https.port import ROOM, Port, Process, listening, make, status_of
 
 PATIENCE = 20.0
@@ -368,6 +374,34 @@ def test_a_connection_that_is_gone_is_forgotten(
         wait_for(lambda: not headless)
         time.sleep(0.2)
         assert not headless
+
+
+@pytest.mark.parametrize("tls", [True, False])
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_long_reply_is_sent_to_whoever_reads_it(
+    consortium: tuple[Path, Plan],
+    tls: bool,
+    reads: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model file may take longer on its way than a connection may be idle."""
+    monkeypatch.setattr(server, "IDLE_SECONDS", 1)
+    if not reads:
+        monkeypatch.setattr(server, "BODY_SECONDS", 0.5)
+        monkeypatch.setattr(server, "SLOWEST_BYTES", 1e9)
+    model = bytes(30_000_000)
+    with listening(*consortium, model=model, tls=tls) as port:
+        connection = port.connection(tls=tls)
+        connection.sendall(port.process(plan="none").head("GET", MODEL_PATH))
+        slow_until, got = time.monotonic() + 3.0, 0
+        if not reads:
+            time.sleep(3.0)
+        with suppress(ConnectionError, ssl.SSLEOFError):
+            while got < len(model) and (part := connection.recv(2**16)):
+                got += len(part)
+                if time.monotonic() < slow_until:
+                    time.sleep(0.02)
+        assert (got >= len(model)) is reads
 
 
 def test_a_port_that_ends_takes_no_new_request() -> None:
