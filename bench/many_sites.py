@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -151,7 +151,7 @@ def _be_sites(
     plan, context = loads(text), ssl.create_default_context(cafile=folder / CA)
     counts: Counter[str] = Counter()
 
-    async def be_site(secret: bytes, http: httpx.AsyncClient) -> None:
+    async def be_site(secret: bytes, http: httpx2.AsyncClient) -> None:
         rng = np.random.default_rng(list(secret))
         labels = rng.random(200) < 0.3
         examples = Examples(np.clip(rng.normal(0.4 + 0.3 * labels, 0.2), 0, 1), labels)
@@ -169,7 +169,7 @@ def _be_sites(
             headers = signer.headers("POST", MESSAGES, body)
             try:
                 reply = await http.post(MESSAGES, content=body, headers=headers)
-            except httpx.HTTPError:
+            except httpx2.HTTPError:
                 await asyncio.sleep(0.1)
                 continue
             counts["requests"] += 1
@@ -181,15 +181,15 @@ def _be_sites(
                 body = answer.encode()
                 if message.kind is Kind.END:
                     headers = signer.headers("POST", MESSAGES, body)
-                    with suppress(httpx.HTTPError):  # the port may be closed already
+                    with suppress(httpx2.HTTPError):  # the port may be closed already
                         await http.post(MESSAGES, content=body, headers=headers)
                     return
             elif reply.status_code != 204:
                 raise SystemExit(f"status {reply.status_code}: {reply.text}")
 
     async def be_all() -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        async with httpx.AsyncClient(
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+        async with httpx2.AsyncClient(
             base_url=f"https://{LOOPBACK}:{port}",
             verify=context,
             timeout=120,

@@ -3,9 +3,9 @@
     python tests/install_matrix.py [--only 3.13]
 
 Builds the wheel once. Each of Python 3.11 to 3.14 that is found gets an environment
-with the newest versions that the wheel admits, others with ``sql``, ``deploy``, ``score``, ``flower``
-(the last three not on the Python that runs this: ``page_installs.py`` runs tutorials there);
-3.11 also one with the oldest versions that ``pyproject.toml`` admits. In each the program runs
+with the newest versions that the wheel admits, one with the extras of sites together, and one
+with ``flower``; 3.11 also some with the oldest versions that ``pyproject.toml`` admits (its newest
+extras are left to ``page_installs.py``, which runs tutorials). In each the program runs
 as a user would run it, and a test of each extra. Prints a table and exits with 1 when a
 cell fails. A Python that is not found is named and left out.
 """
@@ -29,6 +29,8 @@ from built import ROOT, build
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 HERE = "{}.{}".format(*sys.version_info)
+SITES = "accounting,deploy,score,sql"
+"""Extras that go together; Flower holds some of their packages back."""
 TOOLS = ("pytest", "hypothesis", "pandas", "polars")
 """What the extras' tests need."""
 MODELS = (
@@ -38,6 +40,7 @@ MODELS = (
 )
 FACTS = ("--examples", "6000", "--prevalence", "0.5", "--sites", "3")
 EXTRAS = {
+    "accounting": ("tests/unit/privacy/test_composition.py", "tighter"),
     "sql": ("tests/unit/data/test_pushdown.py", "engine_counts_what"),
     "deploy": ("tests/e2e/test_https.py", "reveal_the_sum"),
     "score": ("tests/unit/data/test_onnx_rules.py", "refused"),
@@ -161,7 +164,7 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="discreet-install-") as folder:
         wheel = str(build(Path(folder) / "dist", "wheel"))
-        print(f"{'Python':8}{'versions':10}{'extra':8}{'seconds':>8}  result")
+        print(f"{'Python':8}{'versions':10}{'extra':11}{'seconds':>8}  result")
 
         def cell(version: str, kind: str, extra: str, *wanted: str) -> None:
             nonlocal failed
@@ -172,11 +175,13 @@ def main() -> int:
             here, result = Environment(place), "passed"
             try:
                 here.install(*wanted)
-                here.use() if not extra else here.test(extra)
+                here.use()
+                for each in filter(None, extra.split(",")):
+                    here.test(each)
             except (CellFailedError, AssertionError) as error:
                 failed, result = failed + 1, f"FAILED\n{error}"
             took = time.monotonic() - began
-            print(f"{version:8}{kind:10}{extra:8}{took:8.0f}  {result}", flush=True)
+            print(f"{version:8}{kind:10}{extra:11}{took:8.0f}  {result}", flush=True)
 
         found = {v: python for v, python in interpreters() if only in {None, v}}
         for version, python in found.items():
@@ -184,13 +189,13 @@ def main() -> int:
                 print(f"{version:8}not found: left out")
                 continue
             cell(version, "newest", "", wheel)
-            cell(version, "newest", "sql", f"{wheel}[sql]", *TOOLS)
             if version != HERE:  # page_installs.py runs whole tutorials with these
-                cell(version, "newest", "deploy", f"{wheel}[deploy]", *TOOLS)
-                cell(version, "newest", "score", f"{wheel}[score]", *TOOLS)
+                cell(version, "newest", SITES, f"{wheel}[{SITES}]", *TOOLS)
                 cell(version, "newest", "flower", f"{wheel}[flower,demo]", *TOOLS)
             if version == PYTHONS[0]:
                 cell(version, "oldest", "", wheel, *oldest())
+                both = f"{wheel}[{SITES}]", *oldest(SITES.split(","))
+                cell(version, "oldest", SITES, *both, *TOOLS)
     passed = "all cells passed" if not failed else f"{failed} cells FAILED"
     print(passed)
     return 1 if failed else 0

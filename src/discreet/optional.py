@@ -10,6 +10,7 @@ from typing import Final
 from discreet.errors import MissingExtraError
 
 _PURPOSES: Final[Mapping[str, str]] = {
+    "accounting": "the tighter total of a ledger",
     "demo": "the demo",
     "flower": "evaluation in a Flower app",
     "sql": "counting in a database",

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -150,7 +150,7 @@ def test_no_report_is_lost_or_doubled_when_the_collector_is_killed(
     answered, sent = threading.Event(), []
 
     def clients():
-        with httpx.Client(timeout=5) as client:
+        with httpx2.Client(timeout=5) as client:
             for some in left:
                 body = b"".join(r.encode() for r in some)
                 for _ in range(400):
@@ -158,7 +158,7 @@ def test_no_report_is_lost_or_doubled_when_the_collector_is_killed(
                         done = client.post(
                             f"http://127.0.0.1:{port}/v1/reports", content=body
                         )
-                    except httpx.HTTPError:
+                    except httpx2.HTTPError:
                         time.sleep(0.05)
                         continue
                     assert done.status_code == 204
@@ -195,7 +195,7 @@ def test_the_collector_takes_reports_alone_and_keeps_nothing_else(
     raw = report.encode()
     with (
         collector(plan, store, port) as process,
-        httpx.Client(base_url=url) as client,
+        httpx2.Client(base_url=url) as client,
     ):
         assert client.get("/v1/parameters").text == parameters.write()
         assert (

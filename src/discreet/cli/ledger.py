@@ -16,7 +16,7 @@ from rich.text import Text
 from discreet.cli.files import read_plan
 from discreet.codec.documents import to_table
 from discreet.codec.parsing import read_text, shown
-from discreet.errors import InputError, ReleaseError
+from discreet.errors import InputError, MissingExtraError, ReleaseError
 from discreet.privacy.account import Use, charged, paid, spent_by
 from discreet.privacy.composition import (
     About,
@@ -99,13 +99,16 @@ def show(
             )
         names = [population]
     Console().print(_table(path.name, entries, names))
+    lacking: set[str] = set()
     for name in names:
         uses = [c.use for c in charges if c.use.population == name]
         rounds = "1 round" if len(uses) == 1 else f"{len(uses)} rounds"
         spent = spent_text(spent_by(uses, name))
         typer.echo(f"{shown(name)}: {spent} spent in {rounds}.")
-        for line in _by_unit(paid(uses, name), delta):
+        for line in _by_unit(paid(uses, name), delta, lacking):
             typer.echo(f"  {line}")
+    for sentence in lacking:
+        typer.echo(sentence)
     refusals = sum(isinstance(e, Refused) for e in entries)
     if refusals:
         often = "once" if refusals == 1 else f"{refusals} times"
@@ -233,7 +236,19 @@ def _table(title: str, entries: Sequence[Entry], names: Sequence[str]) -> Table:
     return table
 
 
-def _by_unit(uses: Sequence[Use], delta: float) -> Iterator[str]:
+def _tighter(
+    unit: Unit | None, charges: Sequence[About], delta: float, lacking: set[str]
+) -> float | None:
+    """Return a unit's tighter total; None, and what to install, without the extra."""
+    try:
+        return tighter_epsilon(losses_about(unit, charges)[0], delta=delta)
+    except MissingExtraError as error:
+        text = str(error)
+        lacking.add(f"{text[0].upper()}{text[1:]}.")
+        return None
+
+
+def _by_unit(uses: Sequence[Use], delta: float, lacking: set[str]) -> Iterator[str]:
     """Yield what was spent about each unit that was ever protected."""
     charges = [use.about for use in uses]
     for unit in units_of(charges):
@@ -241,8 +256,9 @@ def _by_unit(uses: Sequence[Use], delta: float) -> Iterator[str]:
         name = unit or "a unit that was not recorded"
         line = f"{name}: {spent_text(compose(losses))}"
         if len(losses) > 1:
-            tighter = tighter_epsilon(losses, delta=delta)
-            line += f", together ({tighter:.4g}, {delta:g})-DP by dp-accounting"
+            tighter = _tighter(unit, charges, delta, lacking)
+            if tighter is not None:
+                line += f", together ({tighter:.4g}, {delta:g})-DP by dp-accounting"
         if silent:
             many = "1 release says" if silent == 1 else f"{silent} releases say"
             line += f"; {many} nothing about it"
@@ -367,12 +383,15 @@ def export(
         out.write_text(page, encoding="utf-8")
         return
     uses = [charge.use for charge in _standing(entries)]
-    totals = {}
+    totals, lacking = {}, set[str]()
     for name in _populations(entries):
         charges = [use.about for use in paid(uses, name)]
         totals[name] = {
             "capped": spent_dict(charged_total(charges)),
-            "units": [_unit_totals(unit, charges, delta) for unit in units_of(charges)],
+            "units": [
+                _unit_totals(unit, charges, delta, lacking)
+                for unit in units_of(charges)
+            ],
         }
     document: dict[str, Any] = {
         "discreet": "ledger",
@@ -382,6 +401,8 @@ def export(
         "populations": totals,
     }
     _write(document, out)
+    for sentence in lacking:
+        typer.echo(sentence, err=True)  # the document may be on the screen
 
 
 def _write(document: Any, out: Path | None) -> None:
@@ -393,15 +414,16 @@ def _write(document: Any, out: Path | None) -> None:
 
 
 def _unit_totals(
-    unit: Unit | None, charges: Sequence[About], delta: float
+    unit: Unit | None, charges: Sequence[About], delta: float, lacking: set[str]
 ) -> dict[str, Any]:
     losses, silent = losses_about(unit, charges)
-    tighter = tighter_epsilon(losses, delta=delta)
-    bounded = tighter < float("inf")
+    tighter = _tighter(unit, charges, delta, lacking)
+    epsilon = None if tighter == float("inf") else tighter
     return {
         "unit": None if unit is None else str(unit),
         "basic": spent_dict(compose(losses)),
-        "composed": {"epsilon": tighter if bounded else None, "delta": delta},
+        # An epsilon of None holds at no delta; without the extra nothing is said.
+        "composed": None if tighter is None else {"epsilon": epsilon, "delta": delta},
         "silent": silent,
     }
 

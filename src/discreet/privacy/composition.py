@@ -22,6 +22,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from discreet.optional import missing
 from discreet.privacy.loss import ApproxDP, Loss, PureDP, Unbounded
 from discreet.privacy.unit import Unit
 
@@ -184,6 +185,9 @@ def tighter_epsilon(losses: Iterable[Loss], *, delta: float) -> float:
     computes a rigorous upper bound). Never above basic composition at the same
     delta, and infinite when there is an exact sum.
 
+    Raises:
+        MissingExtraError: dp-accounting is not installed (extra ``accounting``).
+
     >>> tenths = [PureDP(Fraction(1, 10))] * 100
     >>> compose(tenths).epsilon, round(tighter_epsilon(tenths, delta=1e-6), 1)
     (Fraction(10, 1), 4.8)
@@ -194,11 +198,13 @@ def tighter_epsilon(losses: Iterable[Loss], *, delta: float) -> float:
     known = [(pair, count) for pair, count in pairs.items() if pair is not None]
     if not known:
         return 0.0
-    # Slow to import, and needed by reports only.
-    from dp_accounting.pld import (  # type: ignore[import-untyped]  # noqa: PLC0415
-        common,
-        privacy_loss_distribution,
-    )
+    try:  # slow to import, and needed by reports only
+        from dp_accounting.pld import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            common,
+            privacy_loss_distribution,
+        )
+    except ImportError as error:
+        raise missing("accounting") from error
 
     composed = privacy_loss_distribution.identity()
     for (epsilon, slack), count in known:

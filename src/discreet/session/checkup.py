@@ -11,7 +11,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
@@ -130,9 +132,21 @@ def _try_folder(folder: Path) -> None:
 def proxy_of(environment: Mapping[str, str], host: str) -> str | None:
     """Return the variable that names a proxy to a host, None if none does."""
     direct = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    if proxy_bypass_environment(host, {"no": direct}):
+    if proxy_bypass_environment(host, {"no": direct}) or _in_network(direct, host):
         return None
     return next((name for name in _PROXIES if environment.get(name)), None)
+
+
+def _in_network(direct: str, host: str) -> bool:
+    """Whether NO_PROXY names a network that holds an address, as the HTTP client reads it."""
+    with suppress(ValueError):  # a name has no network
+        address = ip_address(host)
+        for entry in direct.split(","):
+            with suppress(ValueError):
+                named = entry.strip().replace("[", "").replace("]", "")
+                if address in ip_network(named, strict=False):
+                    return True
+    return False
 
 
 def check_proxy(environment: Mapping[str, str], host: str) -> str:

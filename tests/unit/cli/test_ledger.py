@@ -1,7 +1,10 @@
 """``discreet ledger``: show, verify, export."""
 
 import json
+import re
 import sqlite3
+import subprocess
+import sys
 from fractions import Fraction
 
 import pytest
@@ -51,6 +54,66 @@ def test_show_gives_basic_and_tighter_totals_a_population(path):
     assert "icu" not in only
     for words in ("free", "no message"):
         assert words in only.replace("\n", " ")
+
+
+def apart(*arguments, hidden=()):
+    """Run the command in a process of its own, which lacks some packages."""
+    script = (
+        f"import sys; sys.modules |= dict.fromkeys({list(hidden)})\n"
+        "from discreet.cli.main import main; main()"
+    )
+    return subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", script, "ledger", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+INSTALL = (
+    "The tighter total of a ledger needs an optional dependency: from a clone, "
+    "pip install '.[accounting]'."
+)
+
+
+@pytest.mark.long
+def test_without_the_extra_only_the_tighter_totals_are_left_out(path):
+    """Everything else is said as with it, and one sentence more."""
+    whole = apart("show", path)
+    lacking = apart("show", path, hidden=["dp_accounting"])
+    assert whole.returncode == lacking.returncode == 0, lacking.stderr
+    assert INSTALL not in whole.stdout
+    assert lacking.stdout.count(INSTALL) == 1
+    kept = re.sub(r", together \([\d.]+, 1e-06\)-DP by dp-accounting", "", whole.stdout)
+    assert kept != whole.stdout
+    assert lacking.stdout.replace(INSTALL + "\n", "") == kept
+    assert lacking.stderr == whole.stderr == ""
+
+
+@pytest.mark.long
+def test_an_export_without_the_extra_holds_no_tighter_total(path, tmp_path):
+    out = tmp_path / "out.json"
+    lacking = apart("export", path, "-o", out, hidden=["dp_accounting"])
+    assert (lacking.returncode, lacking.stderr) == (0, INSTALL + "\n")
+    without = json.loads(out.read_text())
+    assert run("export", path, "-o", out).exit_code == 0
+    whole = json.loads(out.read_text())
+    for population in whole["populations"].values():
+        for unit in population["units"]:
+            assert unit["composed"]["epsilon"] > 0
+            unit["composed"] = None
+    assert without == whole
+
+
+def test_where_nothing_tighter_can_be_said_nothing_is_to_be_installed(tmp_path):
+    """One release, and exact sums alone."""
+    path = tmp_path / "ledger.db"
+    with Ledger.new(path) as ledger:
+        ledger.reserve(Use("icu", b"a", 0, TENTH, b"i"))
+        ledger.reserve(Use("er", b"b", 0, Unbounded(), b"i"))
+    shown = apart("show", path, hidden=["dp_accounting"])
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "accounting" not in shown.stdout
 
 
 def test_verify_says_intact_and_knows_a_noted_tag(path):

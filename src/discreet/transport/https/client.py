@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Final, Self
 
-import httpx
+import httpx2
 
 from discreet.codec.messages import MalformedMessageError
 from discreet.data.scoring import MOST_BYTES as MOST_MODEL_BYTES
@@ -66,10 +66,10 @@ class _Line:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._signer = signer
         try:
-            self._http = httpx.Client(
+            self._http = httpx2.Client(
                 base_url=f"https://{self.address}", verify=context
             )
-        except (ImportError, ValueError, httpx.InvalidURL):
+        except (ImportError, ValueError, httpx2.InvalidURL):
             raise InputError(
                 f"the host in {self.address}, or a proxy of the environment, cannot be "
                 "used: a proxy is given as http://host:port"
@@ -89,14 +89,14 @@ class _Line:
         *,
         wait: float = 0.0,
         most: int | None = None,
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         """Send a request, and read its reply up to a limit.
 
         Raises:
             UnreachableError: it failed, or was refused.
         """
         wished = {"prefer": f"wait={wait:.0f}"} if wait else {}
-        timeout = httpx.Timeout(
+        timeout = httpx2.Timeout(
             CONNECT_SECONDS, read=wait + SLACK_SECONDS, write=BODY_SECONDS
         )
         headers = self._signer.headers(method, path, body) | wished
@@ -109,11 +109,11 @@ class _Line:
                     content += part
                     if len(content) > (most or MOST_BYTES):
                         raise _no_coordinator(self.address, reply.status_code)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise _explained(error, self.address) from error
         if reply.status_code not in {200, 204}:
             raise _refused(reply, bytes(content[:80]), self.address)
-        return httpx.Response(
+        return httpx2.Response(
             reply.status_code, headers=reply.headers, content=bytes(content)
         )
 
@@ -282,7 +282,7 @@ class _Patience:
         time.sleep(max(0.1, pause(failing)))
 
 
-def _clock_ahead(reply: httpx.Response) -> float | None:
+def _clock_ahead(reply: httpx2.Response) -> float | None:
     """Return by how many seconds this clock is ahead, to a second; None if unknown."""
     try:
         theirs = parsedate_to_datetime(reply.headers["date"]).timestamp()
@@ -291,10 +291,10 @@ def _clock_ahead(reply: httpx.Response) -> float | None:
     return time.time() - theirs
 
 
-def _explained(error: httpx.HTTPError, address: str) -> UnreachableError:
+def _explained(error: httpx2.HTTPError, address: str) -> UnreachableError:
     """Say why a request failed."""
     why, worth = f"the connection to {address} broke ({type(error).__name__})", _ALWAYS
-    if isinstance(error, httpx.TimeoutException):
+    if isinstance(error, httpx2.TimeoutException):
         why = f"{address} does not answer: is a firewall in between, or the host wrong?"
     cause: BaseException = error
     for cause in _causes(error):
@@ -320,7 +320,7 @@ def _explained(error: httpx.HTTPError, address: str) -> UnreachableError:
                     f"nobody listens at {address}: is the coordinator started, and the "
                     "port right?"
                 )
-            case httpx.ProxyError():
+            case httpx2.ProxyError():
                 worth = _SOON
                 why = (
                     f"the proxy of the environment does not pass on to {address}: ask "
@@ -370,7 +370,7 @@ def _untrusted(error: ssl.SSLCertVerificationError) -> str:
 
 
 def _refused(  # noqa: C901 - one case a refusal
-    reply: httpx.Response, word: bytes, address: str
+    reply: httpx2.Response, word: bytes, address: str
 ) -> UnreachableError:
     """Say why the coordinator refuses a request; ``word`` is compared, never shown."""
     worth = 0.0

@@ -279,7 +279,7 @@ class ReportServer:
                     "together"
                 ) from None
             listener = listening_socket(host, port)
-            asyncio.run(server.serve(sockets=[listener]))
+            asyncio.run(server.serve(listener))
         finally:
             self._store.close()
 

@@ -28,14 +28,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from discreet import failures
 from discreet.codec.messages import MalformedMessageError
@@ -63,6 +63,8 @@ HEAD_SECONDS: Final = 15.0
 BODY_SECONDS: Final = 30.0
 SLOWEST_BYTES: Final = 20_000.0
 """Bytes a second that a body may take at least, beyond its first seconds."""
+PIECE_BYTES: Final = 2**16
+"""Of a long reply that are sent at once."""
 IDLE_SECONDS: Final = 75
 """Seconds that a connection is kept between two requests."""
 GONE_SECONDS: Final = 10.0
@@ -78,6 +80,8 @@ GREETING_SECONDS: Final = 2.0
 CLOSE_SECONDS: Final = 0.5
 """Seconds in which the other side closes a connection that was ended."""
 STOP_SECONDS: Final = 5.0
+_CONNECTION: Final = "discreet.connection"
+"""Under which the state of a request (ASGI) has its connection."""
 
 
 @dataclass
@@ -234,7 +238,7 @@ class Mailbox:
         self._admit(request, any_plan=True)
         if self._model is None:
             raise SignatureError(404, "no-model")
-        return Response(self._model, media_type="application/octet-stream")
+        return _LongResponse(self._model, media_type="application/octet-stream")
 
     async def _accept(self, request: Request) -> Response:
         self._admit(request)
@@ -299,6 +303,26 @@ class Mailbox:
         return Response(slot.outgoing, media_type="application/octet-stream")
 
 
+class _LongResponse(Response):
+    """A long body, sent in pieces as the other side takes them in, and fast enough.
+
+    Whole, it would lie in the connection's buffer while the time for the next request
+    runs, and be cut off when that ends.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the body."""
+        del scope, receive
+        head = {"status": self.status_code, "headers": self.raw_headers}
+        async with asyncio.timeout(BODY_SECONDS + len(self.body) / SLOWEST_BYTES):
+            await send({"type": "http.response.start", **head})
+            for start in range(0, len(self.body), PIECE_BYTES):
+                piece = bytes(self.body[start : start + PIECE_BYTES])
+                more = start + PIECE_BYTES < len(self.body)
+                body = {"body": piece, "more_body": more}
+                await send({"type": "http.response.body", **body})
+
+
 def _wish(request: Request) -> float:
     """Return how long a request may wait: what it prefers (RFC 7240), bounded."""
     name, _, seconds = request.headers.get("prefer", "").partition("=")
@@ -318,70 +342,130 @@ async def _body(request: Request, announced: int) -> bytes:
         raise SignatureError(400, "left") from None
 
 
-class _Connection(H11Protocol):
-    """A connection that must send the head of its next request in time.
+class _Connection(asyncio.Protocol):
+    """Hands a connection to uvicorn, and ends it when it sends no request in time.
 
-    uvicorn gives a connection that has sent one byte as long as it likes.
+    uvicorn gives a connection that has sent one byte as long as it likes. Here the time
+    runs from the first byte, and ``_telling`` says when a request has come.
+
+    Args:
+        protocol: makes uvicorn's own connection, given the state of its requests.
+        headless: all connections of this port that have sent no request.
     """
 
-    headless: dict[_Connection, None]
-    """All of this port that have sent no request."""
-    _deadline: asyncio.TimerHandle | None = None
+    def __init__(
+        self,
+        protocol: Callable[[dict[str, Any]], asyncio.Protocol],
+        headless: dict[_Connection, None],
+    ) -> None:
+        self._http = protocol({_CONNECTION: self})
+        self._headless = headless
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: Any) -> None:
+    # What asyncio calls: uvicorn's connection gets all of it.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time for the first request."""
-        super().connection_made(transport)
+        self._transport = cast("asyncio.Transport", transport)
+        self._http.connection_made(transport)
         self._expect_head(HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time."""
+        self._transport = None
         self._got_head()
-        super().connection_lost(exc)
+        self._http.connection_lost(exc)
 
-    def handle_events(self) -> None:
-        """Stop the time once there is a request."""
-        before = self.cycle
-        super().handle_events()
-        if self.cycle is not before:
-            self._got_head()
+    def data_received(self, data: bytes) -> None:
+        """Pass on what came."""
+        self._http.data_received(data)
 
-    def on_response_complete(self) -> None:
+    def eof_received(self) -> bool | None:
+        """Pass on that no more comes."""
+        return self._http.eof_received()
+
+    def pause_writing(self) -> None:
+        """Pass on that the other side does not keep up."""
+        self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that the other side keeps up again."""
+        self._http.resume_writing()
+
+    # What the application's wrapper calls.
+
+    def begin(self) -> None:
+        """Stop the time: there is a request."""
+        self._got_head()
+
+    def end(self) -> None:
         """Start the time for the next request."""
-        super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
-            self._expect_head(IDLE_SECONDS)
+        self._expect_head(IDLE_SECONDS)
 
     def _expect_head(self, seconds: float) -> None:
         self._got_head()
-        self._deadline = self.loop.call_later(seconds, self.transport.abort)
-        self.headless[self] = None
-        if len(self.headless) > MOST_HEADLESS:
-            next(iter(self.headless)).transport.abort()
+        if self._transport is None:  # it was closed by the other side
+            return
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(seconds, self._transport.abort)
+        self._headless[self] = None
+        if len(self._headless) > MOST_HEADLESS:
+            next(iter(self._headless))._abort()  # noqa: SLF001 - of this class
 
     def _got_head(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self.headless.pop(self, None)
+        self._headless.pop(self, None)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
 
-class GuardedServer(uvicorn.Server):
+def _telling(app: ASGIApp) -> ASGIApp:
+    """Return an application that tells a connection when its requests begin and end."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        connection: _Connection = scope["state"][_CONNECTION]
+        connection.begin()
+        try:
+            await app(scope, receive, send)
+        finally:
+            connection.end()
+
+    return served
+
+
+class GuardedServer:
     """Accepts connections itself, so that TLS handshakes are few and end in time.
 
-    asyncio's own server waits a minute for each of any number of them.
+    asyncio's own server waits a minute for each of any number of them. uvicorn gets no
+    socket to listen at; it serves the connections that are made here.
     """
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept."""
-        self.servers = []
+    def __init__(self, config: uvicorn.Config) -> None:
+        self._config = config
+        self._server = uvicorn.Server(config)
         self._headless: dict[_Connection, None] = {}
-        self._accepting = [asyncio.create_task(self._accept(s)) for s in sockets or ()]
-        self.started = True
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to accept, then end what is open."""
-        for accepting in self._accepting:
+    @property
+    def started(self) -> bool:
+        """Whether connections are served."""
+        return self._server.started
+
+    def stop(self) -> None:
+        """Let ``serve`` end soon; another thread may call it."""
+        self._server.should_exit = True
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve what connects to a socket, until ``stop`` or a signal; then close it."""
+        accepting = asyncio.create_task(self._accept(listener))
+        try:
+            await self._server.serve(sockets=[])
+        finally:
             accepting.cancel()
-        await super().shutdown(sockets)
+            listener.close()
 
     async def _accept(self, listener: socket.socket) -> None:
         listener.setblocking(False)
@@ -398,25 +482,30 @@ class GuardedServer(uvicorn.Server):
             except OSError:  # it left already, or too many files are open
                 await asyncio.sleep(0.01)
                 continue
+            if self._server.should_exit:
+                accepted.close()
+                return
             task = loop.create_task(self._greet(accepted))
             greeting[task] = loop.time()
             task.add_done_callback(greeting.pop)
 
     async def _greet(self, accepted: socket.socket) -> None:
-        def protocol() -> _Connection:
-            made = _Connection(self.config, self.server_state, {})
-            made.headless = self._headless
-            return made
-
-        tls = self.config.ssl
+        tls = self._config.ssl
         with suppress(OSError):  # of its handshake
             await asyncio.get_running_loop().connect_accepted_socket(
-                protocol,
+                lambda: _Connection(self._protocol, self._headless),
                 accepted,
                 ssl=tls,
                 ssl_handshake_timeout=HEAD_SECONDS if tls else None,
                 ssl_shutdown_timeout=CLOSE_SECONDS if tls else None,
             )
+
+    def _protocol(self, state: dict[str, Any]) -> asyncio.Protocol:
+        """Return uvicorn's protocol, made as ``uvicorn.Server`` makes one."""
+        made: Callable[..., asyncio.Protocol] = self._config.http_protocol_class
+        return made(
+            config=self._config, server_state=self._server.server_state, app_state=state
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +539,7 @@ class HttpsCoordinator:
 
         async def serve() -> None:
             mailbox.start()
-            await server.serve(sockets=[listener])
+            await server.serve(listener)
 
         thread = threading.Thread(
             target=asyncio.run, args=(serve(),), name="port", daemon=True
@@ -464,7 +553,7 @@ class HttpsCoordinator:
             yield mailbox
         finally:
             mailbox.close()
-            server.should_exit = True
+            server.stop()
             thread.join(STOP_SECONDS)
 
 
@@ -476,11 +565,13 @@ def guarded_server(app: Starlette, tls: tuple[Path, Path] | None) -> GuardedServ
         tls: files of the certificate and its key; None where a proxy ends TLS.
     """
     _allow_connections()
-    # A buffer of each connection, of 256 KB else.
+    # asyncio fills a buffer of 256 KB for each TLS connection, and no public name
+    # makes it smaller. Where this one is gone, only memory is lost.
     asyncio.sslproto.SSLProtocol.max_size = 2**15
     certificate, key = tls or (None, None)
     config = uvicorn.Config(
-        app,
+        _telling(app),
+        http="h11",  # whatever else is installed
         ws="none",
         lifespan="off",
         log_config=None,

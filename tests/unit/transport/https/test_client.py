@@ -331,8 +331,9 @@ def test_a_proxy_that_does_not_pass_on_is_named(
     assert "text of the server" not in str(error.value)
 
 
+@pytest.mark.parametrize("named", [LOOPBACK, "hub, 127.0.0.0/8", "::/0, 127.0.0.1/32"])
 def test_a_host_of_no_proxy_is_reached_directly(
-    consortium: tuple[Path, Plan], monkeypatch: pytest.MonkeyPatch
+    consortium: tuple[Path, Plan], named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, plan = consortium
     monkeypatch.setenv("HTTPS_PROXY", f"http://{LOOPBACK}:{free_port()}")
@@ -340,7 +341,10 @@ def test_a_host_of_no_proxy_is_reached_directly(
         address, north = f"{LOOPBACK}:{port.number}", SiteKeys(folder / "north")
         with pytest.raises(UnreachableError, match="HTTPS_PROXY is set"):
             HttpsSite().probe(north, address, plan=plan.digest())
-        monkeypatch.setenv("NO_PROXY", LOOPBACK)
+        monkeypatch.setenv("NO_PROXY", "10.0.0.0/8, 127.0.0.0/33, hub, [")
+        with pytest.raises(UnreachableError, match="HTTPS_PROXY is set"):
+            HttpsSite().probe(north, address, plan=plan.digest())
+        monkeypatch.setenv("NO_PROXY", named)
         HttpsSite().probe(north, address, plan=plan.digest())
     with pytest.raises(UnreachableError) as error:
         HttpsSite().probe(north, address, plan=plan.digest())

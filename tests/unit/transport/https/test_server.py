@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import socket
 import ssl
+import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from discreet.plan.file import loads
 from discreet.plan.plan import Plan
 from discreet.session.messages import Kind
 from discreet.session.retrying import Lost
-from discreet.transport.addresses import LOOPBACK, TransportError
+from discreet.transport.addresses import (
+    LOOPBACK,
+    TransportError,
+    free_port,
+    listening_socket,
+)
 from discreet.transport.https import server
 from discreet.transport.https.server import MESSAGE_BYTES
-from discreet.transport.https.signing import CHECK, MESSAGES, PLAN_PATH, Signer
+from discreet.transport.https.signing import (
+    CHECK,
+    MESSAGES,
+    MODEL_PATH,
+    PLAN_PATH,
+    Signer,
+)
 from unit.transport.https.port import ROOM, Port, Process, listening, make, status_of
 
 PATIENCE = 20.0
@@ -292,6 +311,143 @@ def test_slow_heads_and_idle_connections_are_closed(
         assert status_of(idle.recv(4096)) == 204
         for connection in (silent, slow, idle, bare):
             assert closes(connection)
+
+
+def test_a_head_is_given_up_however_slowly_it_comes(
+    consortium: tuple[Path, Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte now and then keeps neither a first nor a later request alive."""
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 1)
+    with listening(*consortium) as port:
+        first, second = port.connection(), port.connection()
+        second.sendall(port.process().head("GET", CHECK))
+        assert status_of(second.recv(4096)) == 204
+        for connection in (first, second):
+            began = time.monotonic()
+            connection.settimeout(0.1)
+            with pytest.raises(OSError, match=r"reset|closed|EOF|Broken"):  # noqa: PT012
+                while time.monotonic() - began < PATIENCE:
+                    connection.sendall(b"G")
+                    with suppress(TimeoutError):
+                        if not connection.recv(4096):
+                            raise ConnectionResetError("closed")
+
+
+def test_a_request_that_waits_is_not_taken_for_a_slow_head(
+    consortium: tuple[Path, Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 1)
+    with listening(*consortium) as port:
+        alone, after = port.connection(), port.connection()
+        alone.sendall(port.process("south").head(prefer="wait=20"))
+        north = port.process()  # two requests in one packet
+        after.sendall(north.head("GET", CHECK) + north.head(prefer="wait=20"))
+        assert status_of(after.recv(4096)) == 204
+        time.sleep(1.5)  # longer than either time
+        assert port.mailbox.connected() == [1, 2]
+        message = port.message()
+        for place, connection in ((1, after), (2, alone)):
+            port.mailbox.send(place, message, seconds=1.0)
+            assert status_of(connection.recv(4096)) == 200
+
+
+def test_a_connection_that_is_gone_is_forgotten(
+    consortium: tuple[Path, Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its request or before it: none is kept until its time would be up."""
+    made: list[server.GuardedServer] = []
+    original = server.guarded_server
+    monkeypatch.setattr(
+        server, "guarded_server", lambda *a: made.append(original(*a)) or made[-1]
+    )
+    with listening(*consortium) as port:
+        headless = made[0]._headless
+        silent, asking = port.connection(), port.connection()
+        wait_for(lambda: len(headless) == 2)
+        asking.sendall(port.process().head(prefer="wait=20"))
+        wait_for(lambda: len(headless) == 1)
+        for connection in (silent, asking):
+            connection.close()
+        wait_for(lambda: port.mailbox._slots["north"].waiting == 0)
+        wait_for(lambda: not headless)
+        time.sleep(0.2)
+        assert not headless
+
+
+@pytest.mark.parametrize("tls", [True, False])
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_long_reply_is_sent_to_whoever_reads_it(
+    consortium: tuple[Path, Plan],
+    tls: bool,
+    reads: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model file may take longer on its way than a connection may be idle."""
+    monkeypatch.setattr(server, "IDLE_SECONDS", 1)
+    if not reads:
+        monkeypatch.setattr(server, "BODY_SECONDS", 0.5)
+        monkeypatch.setattr(server, "SLOWEST_BYTES", 1e9)
+    model = bytes(30_000_000)
+    with listening(*consortium, model=model, tls=tls) as port:
+        connection = port.connection(tls=tls)
+        connection.sendall(port.process(plan="none").head("GET", MODEL_PATH))
+        slow_until, got = time.monotonic() + 3.0, 0
+        if not reads:
+            time.sleep(3.0)
+        with suppress(ConnectionError, ssl.SSLEOFError):
+            while got < len(model) and (part := connection.recv(2**16)):
+                got += len(part)
+                if time.monotonic() < slow_until:
+                    time.sleep(0.02)
+        assert (got >= len(model)) is reads
+
+
+def test_a_port_that_ends_takes_no_new_request() -> None:
+    began = threading.Event()
+
+    async def slow(request: Request) -> Response:
+        del request
+        began.set()
+        await asyncio.sleep(0.8)  # the port waits a second for it
+        return Response("late")
+
+    guarded = server.guarded_server(Starlette(routes=[Route("/", slow)]), None)
+    listener = listening_socket(LOOPBACK, number := free_port())
+    thread = threading.Thread(target=asyncio.run, args=(guarded.serve(listener),))
+    thread.start()
+    request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+    with (
+        socket.create_connection((LOOPBACK, number)) as first,
+        socket.create_connection((LOOPBACK, number)) as second,
+    ):
+        first.sendall(request)
+        assert began.wait(PATIENCE)
+        guarded.stop()
+        time.sleep(0.3)
+        with socket.create_connection((LOOPBACK, number)) as late:
+            late.sendall(request)
+            assert closes(late)
+        assert status_of(first.recv(4096)) == 200
+        assert closes(second)
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_an_idle_connection_holds_little_memory(port: Port) -> None:
+    """asyncio keeps 256 KB for each TLS connection, unless its buffer is made smaller."""
+    context = port.trusting()  # of one context, whose own memory is counted once
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(20):
+            bare = socket.create_connection((LOOPBACK, port.number))
+            port.opened.append(context.wrap_socket(bare, server_hostname=LOOPBACK))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / 20 < 100_000
 
 
 def test_of_many_connections_without_a_request_the_oldest_are_closed(
