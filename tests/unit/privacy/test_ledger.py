@@ -221,7 +221,7 @@ def test_two_processes_at_once_spend_no_more_than_the_cap(path):
     ]
     for worker in workers:
         worker.start()
-    paid = [results.get(timeout=60) for _ in workers]
+    paid = [results.get(timeout=240) for _ in workers]
     for worker in workers:
         worker.join(timeout=60)
         assert worker.exitcode == 0
