@@ -33,7 +33,6 @@ def driven(*arguments):
         text=True,
         timeout=3600,
         check=False,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # threads make forks slow
         cwd=DRIVER.parent,
     )
     if run.returncode == NOT_TRACED:

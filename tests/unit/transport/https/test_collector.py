@@ -17,6 +17,12 @@ from discreet.transport.https.collector import RateLimit, ReportStore
 PLAN = "ab" * 8
 
 
+@pytest.fixture(autouse=True)
+def never_quiet(monkeypatch):
+    """A busy machine's pause between two reports is none."""
+    monkeypatch.setattr(collector, "QUIET_SECONDS", 600.0)
+
+
 def keep(store, rows):
     """Store rows, and return whether they were."""
     told, answers = threading.Event(), []
