@@ -278,8 +278,14 @@ def speaking(*words: bytes) -> Iterator[str]:
                         caller.settimeout(PATIENCE)
                         caller.recv(65536)
 
-        threading.Thread(target=speak, daemon=True).start()
-        yield f"{LOOPBACK}:{server.getsockname()[1]}"
+        thread = threading.Thread(target=speak, daemon=True)
+        thread.start()
+        try:
+            yield f"{LOOPBACK}:{server.getsockname()[1]}"
+        finally:  # or it would accept the callers of whoever gets this descriptor next
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            thread.join(PATIENCE)
 
 
 def test_a_port_that_does_not_speak_tls_is_said_at_once(
