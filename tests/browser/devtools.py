@@ -15,6 +15,8 @@ import subprocess
 import time
 from pathlib import Path
 
+PATIENCE = 240.0
+"""Seconds in which whatever is waited for happens, on any machine that is busy."""
 AXE = Path(__file__).with_name("axe.min.js")
 """Put there by ``install.sh``; not kept in the repository."""
 
@@ -53,7 +55,7 @@ class Browser:
         if session is not None:
             message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             for found in self._messages(until):
                 if found.get("id") == self._number:
@@ -81,7 +83,7 @@ class Browser:
     def close(self) -> None:
         """End the browser."""
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(PATIENCE)
         os.close(self._to)
         os.close(self._from)
 
@@ -122,8 +124,10 @@ class Tab:
         self._since = len(browser.events)
         url = path if isinstance(path, str) else path.resolve().as_uri()
         self.ask("Page.navigate", url=url)
-        until = time.monotonic() + 30
-        while time.monotonic() < until and not self._seen("Page.loadEventFired"):
+        until = time.monotonic() + PATIENCE
+        while not self._seen("Page.loadEventFired"):
+            if time.monotonic() > until:
+                raise TimeoutError(url)
             browser.ask("Browser.getVersion")  # hears what happened meanwhile
             time.sleep(0.02)
 

@@ -3,7 +3,8 @@
 Run as a script it is the command ``discreet`` with seeded entropy. ``REVEALED`` names a
 file that a coordinator writes its sums to. ``DIE_AFTER`` lets a process die, as by
 SIGKILL, once it has stored so many states: a site's before it sends the answer, a
-coordinator's before it sends what follows.
+coordinator's before it sends what follows. ``WAITS_WITH`` lets a coordinator's wait for
+its sites begin when so many of them are connected.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ POLICY = open_policy(
     sites=2,
 )
 """It allows one charge: a second one would be declined."""
+PATIENCE = 300.0
+"""Seconds in which whatever is waited for happens, on any machine that is busy."""
 OWN_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY")
 
 
@@ -96,7 +99,7 @@ class Command:
     def said(self) -> str:
         return self.output.read_text()
 
-    def wait_for(self, words: str, seconds: float = 60.0) -> None:
+    def wait_for(self, words: str, seconds: float = PATIENCE) -> None:
         """Wait until it has said these words."""
         deadline = time.monotonic() + seconds
         while words not in self.said():
@@ -104,7 +107,7 @@ class Command:
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.02)
 
-    def ends(self, seconds: float = 60.0) -> int:
+    def ends(self, seconds: float = PATIENCE) -> int:
         """Return its exit code."""
         return self.process.wait(seconds)
 
@@ -152,19 +155,19 @@ class Consortium:
         """Start ``discreet site``."""
         return self.start(
             *("site", "plan.toml", f"{name}.parquet", "--keys", name, "--confirmed"),
-            *("--coordinator", f"{LOOPBACK}:{port or self.port}", "--wait", "60"),
+            *("--coordinator", f"{LOOPBACK}:{port or self.port}", "--wait", "900"),
             *words,
             env=env,
             name=name,
         )
 
     def coordinate(
-        self, *words: str, wait: int = 60, env: Mapping[str, str] | None = None
+        self, *words: str, wait: int = 900, env: Mapping[str, str] | None = None
     ) -> Command:
         """Start ``discreet coordinate``."""
         return self.start(
             *("coordinate", "plan.toml", "--keys", "coordinator"),
-            *("--port", str(self.port), "--wait", str(wait), "--step", "30"),
+            *("--port", str(self.port), "--wait", str(wait), "--step", "300"),
             *words,
             env={"REVEALED": "revealed.json", **(env or {})},
         )
@@ -227,6 +230,14 @@ def _die_after(count: int, store: Callable[..., Any]) -> Callable[..., Any]:
     return stored
 
 
+def _begun_with(few: int, connected: Callable[..., list[int]]) -> Callable[..., Any]:
+    def begun(*words: Any, wanted: int, wait_seconds: float, **others: Any) -> Any:
+        connected(*words, wanted=few, wait_seconds=PATIENCE, **others)
+        return connected(*words, wanted=wanted, wait_seconds=wait_seconds, **others)
+
+    return begun
+
+
 def _run() -> None:
     from discreet.cli import site
     from discreet.cli.main import main
@@ -246,6 +257,8 @@ def _run() -> None:
     if count := int(os.environ.get("DIE_AFTER", "0")):
         InFile.save = _die_after(count, InFile.save)  # type: ignore[method-assign]
         SavedSession.save = _die_after(count, SavedSession.save)  # type: ignore[method-assign]
+    if few := int(os.environ.get("WAITS_WITH", "0")):
+        coordinating.connected = _begun_with(few, coordinating.connected)
     if name := os.environ.get("REVEALED"):
         evaluation_of = coordinating.evaluation_of
 

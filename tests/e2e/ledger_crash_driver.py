@@ -1,21 +1,22 @@
-"""Kill a site's process at random instants and compare its ledger with what it sent.
+"""Kill a site's process before each of its steps; compare its ledger with what it sent.
 
 A program of its own, without threads, so that it can fork quickly. A child opens the
-ledger, answers one session after the other and "sends" by writing to a pipe; the
-parent kills it with SIGKILL after a random time, reads what had been sent by then,
-and looks into the ledger. Every few kills the ledger is a new one, so that children
-are killed while they make it, too. A child first retries the last session that was
-charged, in which the one before it may have been killed. After each kill a copy without
-the write-ahead log is looked at, too: it may be refused, but must not have forgotten.
+ledger, answers two sessions and "sends" by writing to a pipe. It is killed before its
+n-th step, for every n until it gets through: ``nth_step.py`` says what a step is. What
+had been sent by then is compared with the ledger. The first child of a ledger makes it.
+The next first retries the last session that was charged, in which the one before it may
+have been killed, and is killed before its own n-th step; with ``--pairs``, before every
+one. After each kill a copy without the write-ahead log is checked, too: it may be
+refused, but must not have forgotten.
 
-With ``--tidy`` a child also purges every second session and rotates the secret now and
-then, so that it is killed in these, too. What is left is purged after each kill: no file
+With ``--tidy`` a child also purges one session and rotates the secret after the other,
+so that it is killed in these, too. What is left is purged after each kill: no file
 of the ledger then holds an answer of a purged session, and every other answer is there.
 
 The twins are broken on purpose, to show that the comparison sees it: a site that sends
 before it charges, a ledger that seals its head before the entry is committed, one that
 does not look at its head, one that deletes without overwriting, and one that writes the
-entry of a rotation before the secret that it needs.
+entry of a rotation before the secret that it needs. Their runs end at the first flaw.
 
 A killed process is not a power cut: this tests the order of steps and the file's
 recovery, not the disk's honesty about fsync.
@@ -28,14 +29,12 @@ import json
 import os
 import resource
 import shutil
-import signal
 import sys
-import time
 from fractions import Fraction
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 
-import numpy as np
+from nth_step import NotTracedError, killed_before
 
 from discreet.privacy import ledger_file
 from discreet.privacy.account import Use, answer_once
@@ -61,13 +60,10 @@ from discreet.privacy.loss import PureDP
 POPULATION = "icu"
 LOSS = PureDP(Fraction(1, 2))
 SIZE = 16
-READY = b"ready"
-WAITS = np.array([1, 2])
-COUNTED = (
-    *("kills", "messages", "unsent"),
-    *("purged", "rotated"),
-    *("undercounts", "changed", "forgotten", "alarms", "traces"),
-)
+FLAWS = ("undercounts", "changed", "forgotten", "alarms", "traces")
+COUNTED = ("kills", "messages", "unsent", "purged", "rotated", *FLAWS)
+NOT_TRACED = 77
+"""The exit code where a process may not trace its child."""
 
 
 def use(session):
@@ -101,7 +97,6 @@ def rotate_entry_first(ledger, *, at):
     ledger._secrets = [*ledger._secrets[: ledger._rotations + 1], new]
     ledger.append(Rotated(at), secret=new)
     ledger._sql.execute("COMMIT")
-    time.sleep(0.002)
     content = b"".join(secret.secret for secret in ledger._secrets)
     write_private(secret_path(ledger.path), content)
     ledger._sql.execute("BEGIN IMMEDIATE")
@@ -122,15 +117,14 @@ def opened(path):
     return Ledger(path) if secret_path(path).exists() else Ledger.new(path)
 
 
-def answer_forever(path, pipe, child, *, broken, tidy):
-    """Answer session after session; ``broken`` sends before it charges."""
+def answer_two(path, pipe, child, *, broken, tidy):
+    """Finish what was begun, and answer two sessions; ``broken`` sends, then charges."""
     with opened(path) as ledger:
         charged = [] if broken else ledger.uses(POPULATION)
         begun = [paid.session for paid in charged[-1:]]
         begun = [session for session in begun if session not in purged_of(ledger)]
-        new = (f"{child:08d}{i:08d}".encode() for i in count())
-        os.write(pipe, READY)
-        for session in chain(begun, new):
+        new = [f"{child:08d}{i:08d}".encode() for i in range(2)]
+        for session in (*begun, *new):
             fresh = os.urandom(SIZE)
             if broken:
                 os.write(pipe, session + fresh)
@@ -168,62 +162,81 @@ def answer_until_full(path):
             sys.stdout.write(f"{session.decode()}\n")
 
 
-def killed_after(path, child, waiting, seconds, **kind):
-    """Run a child, wait for so many bytes and then so long, kill it, read the rest."""
-    fit, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(fit)
-        try:
-            answer_forever(path, writing, child, **kind)
-        finally:
-            os._exit(1)
-    os.close(writing)
-    early = b""
-    while len(early) < waiting and (more := os.read(fit, waiting - len(early))):
-        early += more
-    time.sleep(seconds)
-    os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    with os.fdopen(fit, "rb") as pipe:
-        sent = early + pipe.read()
-    return sent.removeprefix(READY), os.WIFSIGNALED(status)
+def life(path, child, nth, found, sent, **kind):
+    """Run a child until its n-th step, and check; return whether it was killed."""
+    reading, writing = os.pipe()
+    try:
+        steps = killed_before(nth, lambda: answer_two(path, writing, child, **kind))
+    finally:
+        os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        raw = pipe.read()
+    for start in range(0, len(raw), 2 * SIZE):
+        session, message = raw[start : start + SIZE], raw[start + SIZE :][:SIZE]
+        sent.setdefault(session, set()).add(message)
+        found["messages"] += 1
+    checked = copied(path, "checked")  # the next child meets what this one left
+    check(checked, sent, found)
+    killed = len(steps) == nth
+    found["kills"] += killed
+    return killed
+
+
+def copied(path, name):
+    """Return the ledger in a copy of its folder, which replaces an earlier copy."""
+    folder = path.parent.with_name(name)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(path.parent, folder)
+    return folder / path.name
+
+
+def every_kill(folder, found, *, until, pairs, **kind):
+    """Kill the first child of a ledger before each step, and then a second one.
+
+    Args:
+        folder: where the ledgers are made.
+        found: what is counted.
+        until: the flaw to end at, if any.
+        pairs: kill the second before each step, not before its n-th alone.
+        kind: of the children.
+    """
+    for nth in count(1):
+        path = folder / "first" / "ledger.db"
+        shutil.rmtree(path.parent, ignore_errors=True)
+        path.parent.mkdir(mode=0o700)
+        sent: dict[bytes, set[bytes]] = {}
+        killed = life(path, 0, nth, found, sent, **kind)
+        for second in count(1) if pairs else (nth,):
+            again = {session: set(messages) for session, messages in sent.items()}
+            if not life(copied(path, "second"), 1, second, found, again, **kind):
+                break
+        if not killed or (until is not None and found[until]):
+            return
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--kills", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--longest", type=float, default=0.03)
-    parser.add_argument("--kills-per-ledger", type=int, default=15)
     parser.add_argument("--twin", choices=TWINS)
     parser.add_argument("--full-disk", action="store_true")
     parser.add_argument("--tidy", action="store_true")
+    parser.add_argument("--pairs", action="store_true")
+    parser.add_argument("--until", choices=FLAWS)
     options = parser.parse_args()
     if options.full_disk:
         answer_until_full(options.folder / "ledger.db")
         return
+    found = dict.fromkeys(COUNTED, 0)
     kind = {"broken": options.twin == "sends-first", "tidy": options.tidy}
     if options.twin is not None:
         TWINS[options.twin]()
-    rng = np.random.default_rng(options.seed)
-    found = dict.fromkeys(COUNTED, 0)
-    sent: dict[bytes, set[bytes]] = {}
-    for child in range(options.kills):
-        path = options.folder / f"{child // options.kills_per_ledger}.db"
-        if child % options.kills_per_ledger == 0:
-            sent = {}
-        # Before it has opened the ledger; right after that; after 1 or 2 messages.
-        waiting = int(rng.choice([0, len(READY), *(len(READY) + 2 * SIZE * WAITS)]))
-        seconds = float(rng.uniform(0.0, options.longest))
-        raw, killed = killed_after(path, child, waiting, seconds, **kind)
-        found["kills"] += killed
-        for start in range(0, len(raw), 2 * SIZE):
-            session, message = raw[start : start + SIZE], raw[start + SIZE :][:SIZE]
-            sent.setdefault(session, set()).add(message)
-            found["messages"] += 1
-        check(path, sent, found)
+    try:
+        every_kill(
+            options.folder, found, until=options.until, pairs=options.pairs, **kind
+        )
+    except NotTracedError as err:
+        sys.stderr.write(f"a process may not trace its child here ({err})\n")
+        sys.exit(NOT_TRACED)
     print(json.dumps(found))  # noqa: T201
 
 

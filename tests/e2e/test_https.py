@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,7 +158,7 @@ def test_an_absent_site_is_named_and_the_others_are_enough(
     with consortium(made, tmp_path / "c", noisy, survivors=2) as running:
         for site in ("east", "north"):
             running.site(site).wait_for("Waiting for")
-        coordinator = running.coordinate(wait=6)
+        coordinator = running.coordinate(wait=2, env={"WAITS_WITH": "2"})
         finished(running, "east", "north")
         assert "south did not come" in coordinator.said()
 
@@ -171,7 +170,7 @@ def test_a_site_that_does_not_come_back_is_named_and_left_out(
     """It had stored its answer, and so paid for it, when it died."""
     noisy = LocalDP("1", "laplace")
     with consortium(made, tmp_path / "c", noisy, survivors=2) as running:
-        coordinator = running.coordinate("--step", "6")
+        coordinator = running.coordinate("--step", "40")
         running.site("south", env={"DIE_AFTER": "1"})
         sites = [running.site("east"), running.site("north")]
         for command in (coordinator, *sites):
@@ -188,7 +187,7 @@ def test_too_few_sites_are_told_that_nothing_was_charged(
         sites = [running.site("east"), running.site("north")]
         for site in sites:
             site.wait_for("Waiting for")
-        coordinator = running.coordinate(wait=6)
+        coordinator = running.coordinate(wait=2, env={"WAITS_WITH": "2"})
         assert coordinator.ends() == 1
         assert "south did not come" in coordinator.said()
         for site in sites:
@@ -212,10 +211,8 @@ def test_whoever_is_interrupted_reads_what_was_charged_and_how_to_go_on(
         assert "nothing was charged: run the same command again to go on." in (
             site.said()
         )
-        began = time.monotonic()
         assert coordinator.end(number) == 130
         assert "Interrupted: run the same command again to go on" in coordinator.said()
-        assert time.monotonic() - began < 10
         for command in (site, coordinator):
             last = command.said().splitlines()[-1]
             assert last.startswith("Interrupted"), command.said()

@@ -20,7 +20,14 @@ from discreet.models.distributed import DistributedDP
 from discreet.plan.file import loads
 from discreet.privacy.ledger import Ledger
 from discreet.transport.addresses import LOOPBACK
-from e2e.https_consortium import SITES, Consortium, consortium, make, own_answer
+from e2e.https_consortium import (
+    PATIENCE,
+    SITES,
+    Consortium,
+    consortium,
+    make,
+    own_answer,
+)
 
 pytestmark = pytest.mark.long
 MEMBERS = (*SITES, "coordinator")
@@ -55,7 +62,7 @@ def agree_on_a_new_roster(running: Consortium) -> Consortium:
     return replace(running, plan=loads((folder / "plan.toml").read_text()))
 
 
-def wait_for_port(port: int, seconds: float = 60.0) -> None:
+def wait_for_port(port: int, seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -82,7 +89,7 @@ def test_a_thief_of_two_members_keys_gets_nothing_after_the_rotation(
         # Who signed the old roster invites nobody any more: the site does not connect.
         false = running.start(
             *("coordinate", "old-plan.toml", "--keys", "thief/coordinator"),
-            *("--port", str(running.port), "--wait", "60"),
+            *("--port", str(running.port), "--wait", "900"),
         )
         wait_for_port(running.port)
         refused = running.start(

@@ -72,8 +72,11 @@ def program(name: str, *words: str, folder: Path, port: int) -> Iterator[None]:
             [found, *words], stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        for _ in range(500):
-            assert running.poll() is None, (folder / f"{name}.txt").read_text()
+        deadline = time.monotonic() + 60
+        while True:
+            output = (folder / f"{name}.txt").read_text()
+            assert running.poll() is None, output
+            assert time.monotonic() < deadline, output
             with suppress(OSError), socket.create_connection((LOOPBACK, port)):
                 break
             time.sleep(0.02)

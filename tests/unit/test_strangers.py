@@ -259,7 +259,7 @@ def over_http(plan):
             node: open_ports.enter_context(served(site, reasons.append))
             for node, site in deployed_sites(plan).items()
         }
-        answers = released(plan, Retrying(HttpTransport(addresses), 20.0))
+        answers = released(plan, Retrying(HttpTransport(addresses), 240.0))
     assert not reasons
     return answers
 
@@ -284,7 +284,7 @@ def test_an_http_transport_reports_what_was_not_answered_as_lost():
 def test_bytes_that_are_no_message_change_nothing_at_a_site_behind_http():
     site = deployed_sites(secure_sum_plan())[1]
     with served(site, pytest.fail) as address, pytest.raises(HTTPError) as refused:
-        urlopen(address, b"no message", 5.0)  # noqa: S310 - our own server
+        urlopen(address, b"no message", 60.0)  # noqa: S310 - our own server
     refused.value.close()
     assert refused.value.code == 400
 

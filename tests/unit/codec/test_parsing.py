@@ -45,10 +45,10 @@ HOSTILE_AMOUNTS = [
 
 @pytest.mark.parametrize("amount", HOSTILE_AMOUNTS, ids=lambda a: str(a)[:12])
 def test_an_amount_that_nobody_means_is_refused_at_once(amount):
-    start = time.process_time()
+    start = time.thread_time()  # what else runs here does not count
     with pytest.raises(PlanError):
         exact(amount) if isinstance(amount, bool) else amount_from_text(amount)
-    assert time.process_time() - start < 0.5
+    assert time.thread_time() - start < 0.5
 
 
 def test_amounts_that_people_write_are_read_as_written():

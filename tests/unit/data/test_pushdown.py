@@ -326,7 +326,7 @@ def test_spark_says_how_far_its_query_is_and_the_others_nothing(engine, rng):
 
     asking = threading.Thread(target=ask)
     asking.start()
-    wanted, end = isinstance(engine, Spark), time.monotonic() + 60
+    wanted, end = isinstance(engine, Spark), time.monotonic() + 240
     while not shares or (wanted and not known(shares) and time.monotonic() < end):
         statistic.count(site.fitted())
     over.set()

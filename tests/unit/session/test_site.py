@@ -23,6 +23,7 @@ from discreet.plan import file as planfile
 from discreet.plan.cohort import Cohort, PublicFacts
 from discreet.plan.plan import ModelRef, Plan, recommend
 from discreet.plan.privacy_model import PrivacyModel
+from discreet.privacy import ledger as ledger_module
 from discreet.privacy.account import Permit
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger_entries import LedgerError
@@ -277,7 +278,11 @@ def test_what_is_asked_depends_on_the_realised_edges_alone() -> None:
     assert asking(Warped(17)) != plan.asked()
 
 
-def test_refusals_are_counted_and_end_the_listening_for_the_day(tmp_path: Path) -> None:
+def test_refusals_are_counted_and_end_the_listening_for_the_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = ledger_module._now()  # midnight does not come in between
+    monkeypatch.setattr(ledger_module, "_now", lambda: now)
     policy = replace(POLICY, refusals_per_day=5, epsilon_per_plan=Fraction(1))
     federation = Federation(tmp_path, policy=policy)
     transport = federation.transport()

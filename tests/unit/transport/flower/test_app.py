@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -101,6 +102,24 @@ def app_of(function: Scored, *, rehearsal: bool = False) -> ClientApp:
     app = ClientApp()
     add_evaluation(app, function, rehearsal=rehearsal)
     return app
+
+
+@dataclass
+class Clock:
+    """Time passes while somebody sleeps, however long the nodes compute."""
+
+    now: float = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    retrying = partial(Retrying, now=lambda: clock.now, sleep=clock.sleep)
+    monkeypatch.setattr("discreet.transport.flower.app.Retrying", retrying)
+    return clock
 
 
 @pytest.fixture

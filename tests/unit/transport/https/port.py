@@ -6,9 +6,9 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from http.client import HTTPSConnection
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 
 from discreet.data.edges import Warped
@@ -25,6 +25,8 @@ SITES = ("north", "south", "west")
 """In the order of a roster: the first has place 1."""
 ROOM = 1000
 """Bytes of numbers that a message may carry."""
+PATIENCE = 240
+"""Seconds that a request waits here: whoever replies much sooner was woken."""
 
 
 def make(folder: Path) -> Plan:
@@ -56,7 +58,7 @@ class Port:
 
     def connection(self, *, tls: bool = True) -> socket.socket:
         """Open a connection, and send nothing; it is closed with the port."""
-        opened = socket.create_connection((LOOPBACK, self.number), timeout=20)
+        opened = socket.create_connection((LOOPBACK, self.number), timeout=PATIENCE)
         if tls:
             opened = self.trusting().wrap_socket(opened, server_hostname=LOOPBACK)
         self.opened.append(opened)
@@ -102,7 +104,7 @@ class Process:
     ) -> tuple[int, bytes]:
         """Send a request; return the status and the body of the reply."""
         called = HTTPSConnection(
-            LOOPBACK, self.port.number, context=self.port.trusting(), timeout=20
+            LOOPBACK, self.port.number, context=self.port.trusting(), timeout=PATIENCE
         )
         signed = {**self.signer.headers(method, path, body), "prefer": f"wait={wait}"}
         try:
@@ -112,17 +114,23 @@ class Process:
         finally:
             called.close()
 
-    def asking(self, body: bytes = b"", *, wait: int = 20) -> threading.Thread:
-        """Hold a request open in a thread; the reply goes into ``said``."""
+    def asking(self, body: bytes = b"", *, wait: int = PATIENCE) -> threading.Thread:
+        """Hold a request open in a thread; the reply, if any, goes into ``said``."""
         head = self.signer.headers("POST", MESSAGES, body)
 
         def hold() -> None:
             called = HTTPSConnection(
-                LOOPBACK, self.port.number, context=self.port.trusting(), timeout=30
+                LOOPBACK,
+                self.port.number,
+                context=self.port.trusting(),
+                timeout=2 * PATIENCE,
             )
-            called.request("POST", MESSAGES, body, {**head, "prefer": f"wait={wait}"})
-            reply = called.getresponse()
-            self.said.append((reply.status, reply.read()))
+            with suppress(OSError, HTTPException):  # the port may close before
+                called.request(
+                    "POST", MESSAGES, body, {**head, "prefer": f"wait={wait}"}
+                )
+                reply = called.getresponse()
+                self.said.append((reply.status, reply.read()))
             called.close()
 
         thread = threading.Thread(target=hold, daemon=True)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -40,8 +41,8 @@ from discreet.transport.keys import (
 )
 from unit.transport.https.port import listening, make
 
-PATIENCE = 30.0
-"""So long a site would try again: whoever says why much sooner did not wait."""
+PATIENCE = 300.0
+"""Seconds in which whatever is waited for happens, on any machine that is busy."""
 THEIRS = "\x1b[2Jtext of the server"
 """What somebody else wrote, and nobody may be shown."""
 
@@ -50,6 +51,13 @@ THEIRS = "\x1b[2Jtext of the server"
 def consortium(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
     folder = tmp_path_factory.mktemp("consortium")
     return folder, make(folder)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine's late answer counts as an answer."""
+    monkeypatch.setattr(client, "CONNECT_SECONDS", PATIENCE)
+    monkeypatch.setattr(client, "SLACK_SECONDS", PATIENCE)
 
 
 @pytest.fixture(autouse=True)
@@ -131,12 +139,14 @@ def serve(
 
 
 def serve_at_once(folder: Path, address: str) -> None:
-    """Connect, and fail long before a site that tries again would."""
-    began = time.monotonic()
-    try:
+    """Connect, and fail without trying again."""
+
+    def again(_: float) -> float:
+        pytest.fail("it waits, and tries again")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "pause", again)
         serve(folder, address)
-    finally:
-        assert time.monotonic() - began < PATIENCE / 2
 
 
 def why_not(folder: Path, address: str, *, seconds: float = PATIENCE) -> str:
@@ -148,7 +158,7 @@ def why_not(folder: Path, address: str, *, seconds: float = PATIENCE) -> str:
 
 
 REFUSALS: dict[str, tuple[int, bytes, float, str]] = {
-    "clock ahead": (401, b"signature", 400, r"is 40\d s ahead of the coordinator's"),
+    "clock ahead": (401, b"signature", 400, r"is 4\d\d s ahead of the coordinator's"),
     "clock behind": (401, b"signature", -999, "s behind the coordinator's"),
     "signature": (401, b"signature", 0, "does not accept this site's signature"),
     "digest": (401, b"digest", 0, "does not accept this site's signature"),
@@ -265,11 +275,17 @@ def speaking(*words: bytes) -> Iterator[str]:
                     caller, _ = server.accept()
                     with caller:
                         caller.sendall(text)
-                        caller.settimeout(5)
+                        caller.settimeout(PATIENCE)
                         caller.recv(65536)
 
-        threading.Thread(target=speak, daemon=True).start()
-        yield f"{LOOPBACK}:{server.getsockname()[1]}"
+        thread = threading.Thread(target=speak, daemon=True)
+        thread.start()
+        try:
+            yield f"{LOOPBACK}:{server.getsockname()[1]}"
+        finally:  # or it would accept the callers of whoever gets this descriptor next
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            thread.join(PATIENCE)
 
 
 def test_a_port_that_does_not_speak_tls_is_said_at_once(
@@ -287,12 +303,18 @@ def test_a_name_that_does_not_exist_is_said(consortium: tuple[Path, Plan]) -> No
 def test_a_coordinator_that_is_not_there_yet_is_waited_for(
     consortium: tuple[Path, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "TROUBLE_SECONDS", 0.2)
+    began = now = time.monotonic()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now, sleep=sleep, time=time.time)
+    monkeypatch.setattr(client, "time", clock)
     told: list[str] = []
-    began = time.monotonic()
     with pytest.raises(UnreachableError, match="nobody listens at"):
-        serve(consortium[0], f"{LOOPBACK}:{free_port()}", seconds=0.8, tell=told.append)
-    assert time.monotonic() - began > 0.8
+        serve(consortium[0], f"{LOOPBACK}:{free_port()}", seconds=60, tell=told.append)
+    assert now - began > 60
     assert len(told) == 1, "trouble that lasts is told once"
     assert "trying again for" in told[0]
 
@@ -454,9 +476,12 @@ def test_a_probe_measures_the_clock_and_a_plan_is_fetched(
             f"https://{LOOPBACK}:{port.number}/",
             SiteKeys(folder / "north"),
         )
-        ahead = HttpsSite().probe(north, address, plan=plan.digest())
+        with pytest.MonkeyPatch.context() as patch:
+            later = SimpleNamespace(time=lambda: time.time() + 5000)
+            patch.setattr(client, "time", later)
+            ahead = HttpsSite().probe(north, address, plan=plan.digest())
         assert ahead is not None
-        assert abs(ahead) < 5
+        assert 4999 < ahead < 5000 + PATIENCE
         assert HttpsSite().fetch_plan(north, address) == dumps(plan)
 
 
@@ -468,7 +493,7 @@ def test_an_answer_reaches_a_coordinator_that_was_away(
 
     def pause(_: float) -> float:
         found_nobody.set()
-        return float(not back.wait(20))
+        return float(not back.wait(PATIENCE))
 
     monkeypatch.setattr(client, "pause", pause)
     folder, plan = consortium
@@ -481,7 +506,7 @@ def test_an_answer_reaches_a_coordinator_that_was_away(
         if message.kind is Kind.END:
             over.set()
             return message.reply(Kind.END, site=1)
-        gone.wait(10)
+        gone.wait(PATIENCE)
         return message.reply(Kind.STEP, site=1, body=b"answer")
 
     gone = threading.Event()
@@ -500,9 +525,9 @@ def test_an_answer_reaches_a_coordinator_that_was_away(
         site.start()
         message = port.message()
         port.mailbox.send(1, message, seconds=1)
-        assert asked_once.wait(10)
+        assert asked_once.wait(PATIENCE)
     gone.set()
-    assert found_nobody.wait(10)
+    assert found_nobody.wait(PATIENCE)
     with listening(folder, plan, number=number) as port:
         port.mailbox.send(1, message, seconds=1)
         back.set()
@@ -514,7 +539,7 @@ def test_an_answer_reaches_a_coordinator_that_was_away(
         assert len(asked) == 1, "it was not asked again"
         end = port.message(Kind.END)
         port.mailbox.send(1, end, seconds=1)
-        site.join(10)
+        site.join(PATIENCE)
         assert not site.is_alive()
         ((_, last),) = port.mailbox.receive()
         assert last.about == end.digest(), "the end was acknowledged"

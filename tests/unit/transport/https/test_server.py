@@ -39,10 +39,15 @@ from discreet.transport.https.signing import (
     PLAN_PATH,
     Signer,
 )
-from unit.transport.https.port import ROOM, Port, Process, listening, make, status_of
-
-PATIENCE = 20.0
-"""Seconds that a request would wait: whoever replies before that was woken."""
+from unit.transport.https.port import (
+    PATIENCE,
+    ROOM,
+    Port,
+    Process,
+    listening,
+    make,
+    status_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,20 +56,25 @@ def consortium(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
     return folder, make(folder)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LONGEST_WAIT", float(PATIENCE))
+
+
 @pytest.fixture
 def port(consortium: tuple[Path, Plan]) -> Iterator[Port]:
     with listening(*consortium) as started:
         yield started
 
 
-def wait_for(what: Callable[[], object], seconds: float = 10.0) -> None:
+def wait_for(what: Callable[[], object], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
 
 
-def closes(connection: socket.socket, seconds: float = 10.0) -> bool:
+def closes(connection: socket.socket, seconds: float = PATIENCE) -> bool:
     """Whether the other side closes a connection."""
     connection.settimeout(seconds)
     try:
@@ -94,15 +104,18 @@ def test_a_message_comes_down_at_once_to_a_request_that_waits(port: Port) -> Non
     north, message = port.process(), port.message()
     held = north.asking()
     wait_for(lambda: port.mailbox.connected() == [1])
-    port.mailbox.wait(5.0)  # the site came
+    port.mailbox.wait(PATIENCE)  # the site came
     port.mailbox.send(1, message, seconds=1)
     held.join(PATIENCE / 2)
     assert north.said == [(200, message.encode())]
     began = time.monotonic()
     answering = north.asking(message.reply(Kind.STEP, site=1).encode())
-    port.mailbox.wait(PATIENCE)
-    assert len(list(port.mailbox.receive())) == 1, "woken, and the answer is there"
-    assert time.monotonic() - began < PATIENCE / 2
+    arrived: list[object] = []
+    while not arrived:  # woken for the site first, and for its answer
+        port.mailbox.wait(PATIENCE)
+        arrived = list(port.mailbox.receive())
+        assert time.monotonic() - began < PATIENCE / 2
+    assert len(arrived) == 1
     port.mailbox.close()
     answering.join(PATIENCE / 2)
     assert north.said[1:] == [(204, b"")]
@@ -136,7 +149,7 @@ def test_an_abandoned_request_lets_its_site_go(
 ) -> None:
     monkeypatch.setattr(server, "GONE_SECONDS", 0.2)
     connection, north = port.connection(), port.process()
-    connection.sendall(north.head(prefer="wait=20"))
+    connection.sendall(north.head(prefer=f"wait={PATIENCE}"))
     wait_for(lambda: port.mailbox.connected() == [1])
     time.sleep(0.3)
     assert port.mailbox.connected() == [1], "it waits"
@@ -170,7 +183,7 @@ def test_the_end_is_acknowledged_at_once(port: Port) -> None:
     assert north.ask() == (200, end.encode())
     began = time.monotonic()
     understood = end.reply(Kind.END, site=1).encode()
-    assert north.ask(body=understood, wait=20) == (204, b"")
+    assert north.ask(body=understood, wait=PATIENCE) == (204, b"")
     assert time.monotonic() - began < PATIENCE / 2
 
 
@@ -297,18 +310,26 @@ def test_a_body_that_breaks_off_ends_its_request_alone(port: Port) -> None:
     assert north.ask() == (204, b"")
 
 
+def greeted(port: Port) -> socket.socket:
+    """Return a connection whose handshake ended in time, if not the first one's did."""
+    while True:
+        with suppress(OSError):
+            return port.connection()
+
+
 def test_slow_heads_and_idle_connections_are_closed(
     consortium: tuple[Path, Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
     monkeypatch.setattr(server, "IDLE_SECONDS", 1)
     with listening(*consortium) as port:
-        silent, slow, idle = (port.connection() for _ in range(3))
-        bare = port.connection(tls=False)  # no handshake
-        north = port.process()
-        slow.sendall(north.head()[:-2])
+        idle, north = port.connection(), port.process()
         idle.sendall(north.head("GET", CHECK))
         assert status_of(idle.recv(4096)) == 204
+        monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
+        silent, slow = greeted(port), greeted(port)
+        bare = port.connection(tls=False)  # no handshake
+        with suppress(OSError):  # closed already: this end was slower still
+            slow.sendall(north.head()[:-2])
         for connection in (silent, slow, idle, bare):
             assert closes(connection)
 
@@ -454,6 +475,7 @@ def test_of_many_connections_without_a_request_the_oldest_are_closed(
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "MOST_HEADLESS", 3)
+    monkeypatch.setattr(server, "GREETING_SECONDS", PATIENCE)
     held = port.process("south").asking()
     wait_for(port.mailbox.connected)
     opened = [port.connection() for _ in range(5)]
@@ -496,19 +518,21 @@ def test_a_port_that_is_taken_is_said(port: Port) -> None:
 
 
 def test_whoever_does_not_close_a_connection_that_was_ended_is_left(
-    port: Port, caplog: pytest.LogCaptureFixture
+    port: Port, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refused caller that keeps its end open costs nothing, and stops nobody."""
     connection = port.connection()
     connection.sendall(stranger(port).head())
     assert status_of(connection.recv(4096)) == 403
-    began = time.monotonic()
+    # TLS alone waits 30 s for whoever does not close: that is seen, and no busy machine.
+    monkeypatch.setattr(server, "STOP_SECONDS", 20.0)
     with listening(port.folder, port.plan) as other:
         idle = other.connection()
         idle.sendall(other.process().head("GET", CHECK))
         assert status_of(idle.recv(4096)) == 204
         other.opened.clear()  # it stays open
-    assert time.monotonic() - began < 3
+    serving = [thread for thread in threading.enumerate() if thread.name == "port"]
+    assert len(serving) == 1, "the other port's has ended"
     assert closes(idle)
     idle.close()
     assert not caplog.records
@@ -520,7 +544,7 @@ def test_a_port_is_free_again_as_soon_as_it_is_left(
     with listening(*consortium) as port:
         held = port.process().asking()
         wait_for(port.mailbox.connected)
-    held.join(5.0)
+    held.join(PATIENCE)
     with listening(*consortium, number=port.number) as again:
         assert again.process().ask() == (204, b"")
 
