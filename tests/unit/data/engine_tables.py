@@ -1,5 +1,6 @@
 """Real engines that hold a test's rows, and tables of them as Ibis would give them."""
 
+# ruff: noqa: S608 - our own tables
 import contextlib
 import importlib.util
 import os
@@ -94,6 +95,7 @@ class Engine:
 
 
 class DuckDB(Engine):
+    name = "duckdb"
     collations = (
         "VARCHAR COLLATE NOCASE",
         "VARCHAR COLLATE NOCASE.NOACCENT",
@@ -116,10 +118,12 @@ class DuckDB(Engine):
 
 
 class SQLite(Engine):
+    name = "sqlite"
     collations = ("TEXT COLLATE NOCASE", "TEXT COLLATE RTRIM")
 
     def __init__(self, folder):
-        self.connection = sqlite3.connect(folder / "rows.sqlite")
+        self.address = folder / "rows.sqlite"
+        self.connection = sqlite3.connect(self.address)
 
     def held(self, rows, text="TEXT"):
         name = self.created(rows, self.connection, text)
@@ -131,13 +135,17 @@ class SQLite(Engine):
 
 
 class Postgres(Engine):
+    name = "postgres"
     double = "double precision"
     collations = ("text COLLATE nocase", "citext", "varchar(40) COLLATE nocase")
 
     def __init__(self, address):
         import psycopg
 
-        self.address = address
+        parts = dict(part.split("=") for part in address.split())
+        self.address = (
+            "postgres:///{dbname}?host={host}&port={port}&user={user}".format(**parts)
+        )
         self.connection = psycopg.connect(address, autocommit=True)
         self.connection.execute("CREATE EXTENSION citext")
         self.connection.execute(
@@ -155,6 +163,7 @@ class Postgres(Engine):
 
 
 class Maria(Engine):
+    name = "mariadb"
     collations = (
         "varchar(40) COLLATE utf8mb4_general_ci",
         "text COLLATE utf8mb4_unicode_ci",
@@ -176,7 +185,7 @@ class Maria(Engine):
             autocommit=True,
             local_infile=True,
         )
-        self.port = port
+        self.address = f"mysql://discreet@127.0.0.1:{port}/discreet"
 
     def storable(self, rows):
         """Its doubles are finite: NaN is NULL there, and infinity the widest number."""

@@ -129,8 +129,7 @@ def test_an_address_without_a_password_and_a_query_by_hand_count_in_mariadb(
     rows = engine.storable(engines.hard_rows(statistic, rng, 300))
     table = engine.held(rows).text.rpartition(" ")[2]
     monkeypatch.setenv("MYSQL_PWD", mariadb_cluster.PASSWORD)
-    address = f"mysql://discreet@127.0.0.1:{engine.port}/discreet"
-    there = discreet.read(address, table=table, group="ward")
+    there = discreet.read(engine.address, table=table, group="ward")
     here = discreet.read(rows, group="ward")
     assert engines.outcomes(there, statistic) == engines.outcomes(here, statistic)
     cuts = [Cuts.within(ScoreRange(), *statistic.binnings)]
