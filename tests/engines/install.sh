@@ -1,10 +1,10 @@
 #!/bin/sh
-# Install the engines that `make test-all` counts in: PostgreSQL, MariaDB (whose driver is
-# compiled here), and Java with pyspark.
+# Install the engines that `make test-all` counts in: PostgreSQL, MariaDB, and Java with
+# pyspark.
 # Debian or Ubuntu, as root; without it the tests that need an engine say so and skip.
 set -eu
 cd "$(dirname "$0")/../.."
 apt-get update -q
 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends postgresql openjdk-17-jre-headless \
-  mariadb-server libmariadb-dev pkg-config gcc libc6-dev
+  mariadb-server
 .venv/bin/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[mysql,spark]'

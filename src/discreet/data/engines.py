@@ -257,7 +257,7 @@ class MySQL(_Cells):
         if not cls._options.issuperset(given):
             known = ", ".join(sorted(cls._options))
             raise InputError(f"an address of MySQL or MariaDB takes {known} alone")
-        connection = load("pymysql", "mysql", purpose="counting in MariaDB").connect(
+        connection = load("pymysql", "mysql").connect(
             host=parts.hostname,
             port=parts.port or 0,  # the driver's own
             user=unquote(parts.username) if parts.username else None,

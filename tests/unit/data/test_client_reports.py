@@ -16,7 +16,7 @@ import pytest
 from bench import postgres_cluster
 from discreet import InputError
 from discreet.data.client_reports import ReportColumns, count_reports
-from tests.unit.data.engine_tables import IbisTable
+from engine_tables import IbisTable
 
 PLAN, OTHER = "ab" * 8, "cd" * 8
 SYMBOLS = 64

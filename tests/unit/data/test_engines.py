@@ -26,7 +26,7 @@ from discreet.data.sql import DIALECTS, DUCKDB, MARIADB, one_statement
 from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import EXAMPLE
 from discreet.statistic import ClassHistogram, Grouped, MultiLabel
-from tests.unit.data.engine_tables import (
+from engine_tables import (
     IbisTable,
     Spark,
     executed,

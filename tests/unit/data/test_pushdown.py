@@ -22,8 +22,8 @@ from discreet.data.pushdown import written
 from discreet.data.scores import ScoreRange
 from discreet.errors import ReadHereWarning
 from discreet.statistic import ClassHistogram
+from engine_tables import IbisTable, Spark, started
 from tests.unit.data import engines
-from tests.unit.data.engine_tables import IbisTable, Spark, started
 
 MILLIONS = 10_000_000
 NAMES = Names(("y_score",), "y_true", "ward")

@@ -20,14 +20,14 @@ from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import Unit
 from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, Paired
-from tests.unit.data import engines
-from tests.unit.data.engine_tables import (
+from engine_tables import (
     IbisTable,
     executed,
     in_duckdb,
     in_sqlite,
     loaded,
 )
+from tests.unit.data import engines
 
 pytestmark = pytest.mark.long
 

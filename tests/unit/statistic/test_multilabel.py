@@ -20,7 +20,7 @@ from discreet.privacy.unit import Sensitivity, Unit
 from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, MultiLabel, Paired
 from discreet.statistic.histogram import PairedInGroups
-from tests.unit.data.engine_tables import loaded
+from engine_tables import loaded
 
 EDGES = Edges.realise(Uniform(2))
 BOTH = MultiLabel(EDGES, ("p", "q"))
