@@ -117,7 +117,7 @@ COMPILE := uv pip compile -q --no-header --no-annotate --generate-hashes --unive
 WHOLE   := echo 'setuptools>=77' | $(COMPILE) pyproject.toml -
 # What the tests add to an environment that is installed as a site installs it, and what engines add to ours.
 TOOLS   := pytest pytest-xdist hypothesis scikit-learn execnet iniconfig pluggy sortedcontainers joblib threadpoolctl narwhals
-ENGINES := pyspark py4j
+ENGINES := pyspark py4j pymysql
 
 locks: .venv/.dev    ## Pin the newest versions again; `uv` must be installed
 	$(WHOLE) --extra dev -o locks/dev.txt

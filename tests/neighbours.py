@@ -1,6 +1,7 @@
 """Neighbouring sites through every source: one odd row, and how far the counts move.
 
-    python tests/neighbours.py 700        # pairs of sites of each source; prints the cases
+    PYTHONPATH=. python tests/neighbours.py 700        # pairs of sites of each source; prints the cases
+    PYTHONPATH=. python tests/neighbours.py 700 postgres mariadb spark
 
 A pair of sites differs in one unit (a row, a person, or all rows). Both go through a real
 source and the rules of a session, and every statistic counts both: the difference must be
@@ -38,6 +39,7 @@ from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, OneVsRest, Paired
 from discreet.statistic.timed import TimedGroups, TimedHistogram, TimedPair
 from discreet.statistic.weighted import Weighted
+from engine_tables import IbisTable, started
 
 EDGES = Edges.realise(Uniform(4))
 PLAIN = ClassHistogram(EDGES)
@@ -122,6 +124,7 @@ STYLES = {
         lambda r: int(r.integers(4)),
         lambda r: float(r.integers(4)),
         lambda r: "abc"[r.integers(3)],
+        lambda r: "aAá"[r.integers(3)],
         lambda r: str(r.integers(4)),
         lambda r: bool(r.integers(2)),
     ],
@@ -142,13 +145,16 @@ ODD = {
     ],
     "y": [
         *(None, math.nan, 1.0, "1", "0.0", True, False, "yes", "", 7, "x", 0.5, 10**30),
-        *("NA", "true", " 1", 2, "2.0", "01"),
+        *("NA", "true", " 1", 2, "2.0", "01", "X", "Yes"),
     ],
     "g": [
         *(None, math.nan, 1.0, "1", "1.0", True, "a", "", "NA", BIG, 10**30, 1.5),
-        *(" a ", "other", "é", "z" * 3000, 2, "false", "007", "nan"),
+        *(" a ", "other", "é", "z" * 3000, 2, "false", "007", "nan", "A", "á", "Other"),
     ],
-    "who": [None, math.nan, 3.0, "3", "3.0", 3, "p", True, "", BIG, "NA", 2.5, "p3"],
+    "who": [
+        *(None, math.nan, 3.0, "3", "3.0", 3, "p", True, "", BIG, "NA", 2.5, "p3"),
+        "P3",
+    ],
     "w": [None, math.nan, "3", "many", -2, 2.5, 1e9, True, 10**30, math.inf, ""],
     "t": [
         *(None, math.nan, "1", "late", -1, -0.0, 0, True, math.inf, -math.inf, ""),
@@ -368,24 +374,35 @@ def from_counts(rows, case, folder):
 
 def from_duckdb(rows, case, folder):
     """One database a pair: opening a file takes longer than all its counts."""
-    import ibis
+    import duckdb
 
     if CONNECTED.get("folder") != folder:
         if "duckdb" in CONNECTED:
-            CONNECTED["duckdb"].disconnect()
-        CONNECTED.update(folder=folder, duckdb=ibis.duckdb.connect())
+            CONNECTED["duckdb"].close()
+        CONNECTED.update(folder=folder, duckdb=duckdb.connect(), made=set())
     connection = CONNECTED["duckdb"]
     name = f"rows_{digest_of(rows)}"
-    if name not in connection.list_tables():
-        connection.con.register("given", arrow_table(rows))
-        connection.con.execute(f"CREATE TABLE {name} AS SELECT * FROM given")  # noqa: S608 - our own name
-        connection.con.unregister("given")
-    return discreet.read(connection.table(name), **case.options())
+    if name not in CONNECTED["made"]:
+        table = arrow_table(rows)
+        columns = typed(table, "VARCHAR COLLATE NOCASE.NOACCENT")
+        connection.execute(f"CREATE TABLE {name} ({columns})")
+        connection.register("given", table)
+        connection.execute(f"INSERT INTO {name} SELECT * FROM given")  # noqa: S608 - our own name
+        connection.unregister("given")
+        CONNECTED["made"].add(name)
+    table = IbisTable(connection, f"SELECT * FROM {name}")  # noqa: S608 - as above
+    return discreet.read(table, **case.options())
+
+
+def typed(table, text, double="DOUBLE"):
+    """Return the columns of a table as an engine takes them; texts have a collation."""
+    kinds = {"int64": "BIGINT", "double": double, "bool": "BOOLEAN"}
+    return ", ".join(f"{f.name} {kinds.get(str(f.type), text)}" for f in table.schema)
 
 
 CONNECTED = {}
-DECLARED = {"s": "REAL", "y": "INTEGER", "g": "", "who": "INTEGER", "w": "NUMERIC"}
-DECLARED["t"] = "REAL"
+DECLARED = {"s": "REAL", "w": "NUMERIC", "t": "REAL", "g": "COLLATE NOCASE"}
+DECLARED |= dict.fromkeys(("y", "who"), "INTEGER COLLATE NOCASE")
 
 
 def from_sqlite(rows, case, folder):
@@ -426,39 +443,31 @@ def kept(folder, rows, written, ending):
 
 
 @contextlib.contextmanager
-def postgres():
-    """Start a PostgreSQL of its own; yield it as a source."""
-    import ibis
-    import psycopg
-
-    from bench import postgres_cluster
-
-    kinds = {"int64": "bigint", "double": "double precision", "bool": "boolean"}
-    with postgres_cluster.cluster() as address:
-        connection = psycopg.connect(address, autocommit=True)
-        backend = ibis.postgres.from_connection(connection)
+def server(name):
+    """Start an engine of its own; yield it as a source whose texts have a collation."""
+    with tempfile.TemporaryDirectory() as folder, started(name, Path(folder)) as engine:
+        held = {}
 
         def source(rows, case, folder):
             del folder
-            table = arrow_table(rows)
-            name = f"rows_{digest_of(rows)}"
-            if name not in backend.list_tables():
-                typed = [
-                    f"{f.name} {kinds.get(str(f.type), 'text')}" for f in table.schema
-                ]
-                connection.execute(f"CREATE TABLE {name} ({', '.join(typed)})")
-                marks = ", ".join(["%s"] * len(COLUMNS))
-                with connection.cursor() as cursor:
-                    cursor.executemany(
-                        f"INSERT INTO {name} VALUES ({marks})",  # noqa: S608 - our own
-                        [list(row.values()) for row in table.to_pylist()],
-                    )
-            return discreet.read(backend.table(name), **case.options())
+            key = digest_of(rows)
+            if key not in held:
+                table = engine.storable(arrow_table(rows))
+                nothing = [f.name for f in table.schema if str(f.type) == "null"]
+                for place in map(table.column_names.index, nothing):
+                    texts = table.column(place).cast("string")
+                    table = table.set_column(place, table.column_names[place], texts)
+                held[key] = engine.held(table, COLLATED[name])
+            return discreet.read(held[key], **case.options())
 
         yield source
-        connection.close()
 
 
+COLLATED = {
+    "postgres": "text COLLATE nocase",
+    "mariadb": "text COLLATE utf8mb4_general_ci",
+    "spark": "UTF8_LCASE",
+}
 ROWS = list(CASES)
 COUNTED = [
     name
@@ -517,8 +526,8 @@ def main():
         start, cases = time.monotonic(), 0
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             made = source
-            if source == "PostgreSQL":
-                made = stack.enter_context(postgres())
+            if source in COLLATED:
+                made = stack.enter_context(server(source))
             for seed in range(pairs):
                 inner = Path(folder) / str(seed)
                 inner.mkdir()

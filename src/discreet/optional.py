@@ -14,6 +14,7 @@ _PURPOSES: Final[Mapping[str, str]] = {
     "demo": "the demo",
     "flower": "evaluation in a Flower app",
     "sql": "counting in a database",
+    "mysql": "counting in MariaDB",
     "spark": "counting in Spark",
     "lake": "reading a Delta table",
     "score": "scoring with a model file",

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import neighbours
-from bench import postgres_cluster
 from fuzzing import draws
 
 pytestmark = pytest.mark.long
@@ -67,9 +66,11 @@ def test_the_same_rows_give_the_same_counts_through_every_source(name, rng, tmp_
 
 
 @pytest.mark.slow
-def test_one_unit_moves_the_counts_in_postgresql_no_further():
-    if postgres_cluster.programs() is None:
-        pytest.skip("no PostgreSQL: run tests/engines/install.sh")
-    with neighbours.postgres() as source, tempfile.TemporaryDirectory() as folder:
-        for seed in range(40):
+@pytest.mark.filterwarnings("ignore")  # pyspark's own
+@pytest.mark.parametrize(
+    ("name", "pairs"), [("postgres", 40), ("mariadb", 40), ("spark", 2)]
+)
+def test_one_unit_moves_the_counts_in_a_server_no_further(name, pairs):
+    with neighbours.server(name) as source, tempfile.TemporaryDirectory() as folder:
+        for seed in range(pairs):
             neighbours.check_pair(source, seed, folder)

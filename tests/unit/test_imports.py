@@ -117,7 +117,7 @@ def test_what_help_says_of_a_command_is_its_own_first_line():
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NAMES = {"sklearn": "scikit-learn", "ibis": "ibis-framework", "MySQLdb": "mysqlclient"}
+NAMES = {"sklearn": "scikit-learn"}
 
 
 def declared(*lists):

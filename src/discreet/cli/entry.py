@@ -84,7 +84,7 @@ def run(
     """
     guard(in_options)
     gc.set_threshold(_SELDOM)
-    atexit.register(gc.freeze)  # the system frees a process faster than Python does
+    atexit.register(_freeze)
     command = get_command(app)
     arguments = sys.argv[1:]
     try:
@@ -114,6 +114,15 @@ def was_given(option: str) -> bool:
     context = import_module(f"{_CLICK}.globals").get_current_context(silent=True)
     source = None if context is None else context.get_parameter_source(option)
     return source is not None and source.name != "DEFAULT"
+
+
+def _freeze() -> None:
+    """Leave what is in memory to the system, which frees it faster than Python does.
+
+    DuckDB's driver would print all of its own that is never freed, 47 lines of it.
+    """
+    if "_duckdb" not in sys.modules:
+        gc.freeze()
 
 
 def _flush() -> None:

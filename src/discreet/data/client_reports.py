@@ -24,10 +24,11 @@ import pyarrow as pa
 from discreet.arrays import IntVector
 from discreet.data import pushdown
 from discreet.data.arrow_columns import Names
+from discreet.data.engines import DuckDB
 from discreet.data.sources import as_table, parquet_folder
-from discreet.data.tables import TableSource, connected, is_address, spark_table
+from discreet.data.sql import Column, Holds, Query, bracketed, cases
+from discreet.data.tables import Table, TableSource, connected, engine_table, is_address
 from discreet.errors import InputError
-from discreet.optional import load
 
 DEFAULT_TABLE: Final = "reports"
 """Of a database whose table nobody names: what ``discreet collect serve`` writes."""
@@ -127,13 +128,14 @@ def count_reports(
     """
     columns = columns or ReportColumns()
     title = Path(source).name if isinstance(source, str | Path) else "the reports"
-    rows = _opened(source, columns.names(title), table, where, query)
-    engine = TableSource(rows, columns.names(title))
-    own, seen = _own(rows, columns, plan, symbols, engine)
-    (total,) = _fetched(engine, seen)
+    names = columns.names(title)
+    opened = _opened(source, names, table, where, query)
+    held = TableSource(opened.engine, opened.query, names)
+    marked = _marked(held, columns, plan, symbols)
+    (total,) = _fetched(held, _seen(marked))
     tally: IntVector = np.zeros(symbols, dtype=np.int64)
     contradicting = kept = 0
-    for row in _fetched(engine, _by_symbol(own)):
+    for row in _fetched(held, _by_symbol(marked)):
         if row["lowest"] != row["highest"]:
             contradicting += int(row["reports"])
             continue
@@ -152,8 +154,8 @@ def count_reports(
 
 def _opened(
     source: Any, names: Names, table: str | None, where: str | None, query: str | None
-) -> Any:
-    """Return an Ibis table of the reports; files and frames are DuckDB's."""
+) -> Table:
+    """Return a table of the reports; files and frames are DuckDB's."""
     package = type(source).__module__.partition(".")[0]
     if is_address(source):
         if table is None and query is None:
@@ -161,26 +163,27 @@ def _opened(
         return connected(source, table=table, where=where, query=query)
     if not (table is where is query is None):
         raise InputError("table=, where= and query= are for a database's address")
-    if package == "ibis":
-        return source
-    if package == "pyspark":
-        return spark_table(source)
-    backend = load("ibis", "sql").duckdb.connect()
+    if package in ("ibis", "pyspark"):
+        held = engine_table(source)
+        if held is None:
+            raise names.problem("this engine is not known: give an Arrow table")
+        return held
+    engine = DuckDB.opened()
     if not isinstance(source, str | Path):
         if package != "pyarrow" and PLAN_COLUMN in list(getattr(source, "columns", ())):
             names = replace(names, group=names.group or PLAN_COLUMN)
-        held: Any = as_table(source, names)
+        rows: Any = as_table(source, names)
     elif str(source).lower().endswith((".csv", ".csv.gz")):
-        return _csv(backend, Path(source), names)
+        return _csv(engine, Path(source), names)
     else:
         path = Path(source)
-        held = parquet_folder(path, names).dataset if path.is_dir() else None
-        held = _parquet(path, names) if held is None else held
-    backend.con.register(DEFAULT_TABLE, held)
-    return backend.table(DEFAULT_TABLE)
+        rows = parquet_folder(path, names).dataset if path.is_dir() else None
+        rows = _parquet(path, names) if rows is None else rows
+    engine.connection.register(DEFAULT_TABLE, rows)
+    return Table(engine, engine.query(engine.dialect.table(DEFAULT_TABLE)))
 
 
-def _csv(backend: Any, path: Path, names: Names) -> Any:
+def _csv(engine: DuckDB, path: Path, names: Names) -> Table:
     if not path.is_file():
         raise names.problem("no such file")
     try:
@@ -189,7 +192,9 @@ def _csv(backend: Any, path: Path, names: Names) -> Any:
             with gzip.open(path) as unpacked:
                 while unpacked.read(_PIECE):
                     pass
-        return backend.read_csv(path, header=True, all_varchar=True)
+        told = engine.dialect.literal(str(path))
+        read = f"SELECT * FROM read_csv({told}, header = true, all_varchar = true)"  # noqa: S608 - quoted
+        return Table(engine, engine.query(bracketed(read)))
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise names.problem("the file was cut or damaged: copy it again") from None
     except Exception as err:  # noqa: BLE001 - DuckDB's quote the file
@@ -214,65 +219,103 @@ def _parquet(path: Path, names: Names) -> Any:
         raise names.problem("this is not a readable Parquet file") from None
 
 
-def _own(
-    rows: Any, columns: ReportColumns, plan: str, symbols: int, engine: TableSource
-) -> tuple[Any, Any]:
-    """Return the plan's reports by id and symbol, and how many rows were seen."""
-    ibis = load("ibis", "sql")
-    name = engine.engine
-    number = pushdown.number(rows[columns.symbol], name)
-    if number is None and name == "duckdb" and rows[columns.symbol].type().is_string():
-        number = rows[columns.symbol].try_cast("float64")
-    if number is None:
-        raise engine.names.problem(
+def _marked(
+    held: TableSource, columns: ReportColumns, plan: str, symbols: int
+) -> Query:
+    """Return every row: its id, its symbol, and whether it is a report of the plan."""
+    rows, dialect = held.rows, held.rows.dialect
+    symbol = pushdown.number(rows, columns.symbol)
+    if symbol is None and dialect.name == "duckdb":
+        given = rows[columns.symbol]
+        if given.holds is Holds.TEXT:
+            symbol = Column(f"TRY_CAST({given.sql} AS DOUBLE)", Holds.FLOAT)
+    if symbol is None:
+        raise held.names.problem(
             f"the column {columns.symbol!r} holds no numbers: symbols are whole numbers"
         )
-    identity = pushdown.word(rows[columns.id], name)
-    if name == "mariadb" and identity.type().is_string():
-        identity = identity.hexdigest("sha256")  # its texts know no capitals
+    mine = "1 = 1"
+    if columns.plan in rows.columns:
+        mine = dialect.equal(rows[columns.plan], plan)
+    # SQLite's digits of nothing are a text, so that who has no id is asked here.
+    named = f"{rows[columns.id].sql} IS NOT NULL"
     chosen = rows.select(
-        report_=identity,
-        symbol_=number,
-        named_=rows[columns.id].notnull(),  # SQLite's digits of nothing are a text
-        mine_=ibis.literal(True)
-        if columns.plan not in rows.columns
-        else (_text(rows[columns.plan], name) == plan).fill_null(False),
+        {
+            "report_": pushdown.word(rows, columns.id),
+            "symbol_": symbol,
+            "mine_": _flag(mine),
+            "named_": _flag(named),
+        }
     )
     # In steps, as in ``pushdown``: a floor of NaN or of a huge number is an error.
-    nothing, given = ibis.null("float64"), chosen.symbol_
-    ranged = chosen.mutate(
-        symbol_=ibis.cases(
-            (pushdown.missing(given, name), nothing),
-            (given < 0, nothing),
-            (given >= symbols, nothing),
-            else_=given,
-        )
+    given = chosen["symbol_"]
+    nothing = dialect.null()
+    ranged = chosen.select(
+        chosen.some(["report_", "mine_", "named_"])
+        | {
+            "symbol_": Column(
+                cases(
+                    (dialect.missing(given.sql), nothing),
+                    (f"{given.sql} < 0", nothing),
+                    (f"{given.sql} >= {symbols}", nothing),
+                    otherwise=given.sql,
+                ),
+                Holds.FLOAT,
+            )
+        }
     )
-    fits = (
-        ranged.mine_ & ranged.named_ & (ranged.symbol_.floor() == ranged.symbol_)
-    ).fill_null(False)
-    marked = ranged.mutate(fits_=fits)
-    seen = marked.aggregate(
-        every=marked.count(),
-        mine=marked.mine_.ifelse(1, 0).sum(),
-        fitting=marked.fits_.ifelse(1, 0).sum(),
-    )
-    return marked.filter(marked.fits_), seen
-
-
-def _text(column: Any, engine: str) -> Any:
-    return column if engine == "sqlite" else column.cast("string")
-
-
-def _by_symbol(own: Any) -> Any:
-    each = own.group_by("report_").aggregate(
-        lowest=own.symbol_.min(), highest=own.symbol_.max(), rows_=own.count()
-    )
-    return each.group_by("lowest", "highest").aggregate(
-        reports=each.count(), all_rows=each.rows_.sum()
+    value = ranged["symbol_"].sql
+    whole = f"CAST({dialect.floor.format(value)} AS {dialect.double})"
+    fits = (f"{ranged[n].sql} = 1" for n in ("mine_", "named_"))
+    return ranged.select(
+        ranged.some(["report_", "symbol_", "mine_"])
+        | {"fits_": _flag(" AND ".join([*fits, f"{whole} = {value}"]))}
     )
 
 
-def _fetched(engine: TableSource, query: Any) -> Iterator[dict[str, Any]]:
-    for batch in engine.fetched(query):
+def _flag(condition: str) -> Column:
+    """Return 1 where a condition holds, and 0 where it does not or nobody knows."""
+    return Column(cases((condition, "1"), otherwise="0"), Holds.INTEGER)
+
+
+def _seen(marked: Query) -> Query:
+    """Return how many rows there are, of the plan, and that are reports."""
+    return marked.select(
+        {
+            "every": _count(),
+            "mine": _sum(marked, "mine_"),
+            "fitting": _sum(marked, "fits_"),
+        }
+    )
+
+
+def _count() -> Column:
+    return Column("COUNT(*)", Holds.INTEGER)
+
+
+def _sum(rows: Query, name: str) -> Column:
+    total = f"CAST(SUM({rows[name].sql}) AS {rows.dialect.whole})"
+    return Column(total, Holds.INTEGER)
+
+
+def _by_symbol(marked: Query) -> Query:
+    """Return how many ids have which least and greatest symbol, and in how many rows."""
+    own = marked.select(
+        marked.some(["report_", "symbol_"]), where=f"{marked['fits_'].sql} = 1"
+    )
+    symbol = own["symbol_"].sql
+    each = own.select(
+        {
+            "lowest": Column(f"MIN({symbol})", Holds.FLOAT),
+            "highest": Column(f"MAX({symbol})", Holds.FLOAT),
+            "rows_": _count(),
+        },
+        by=[own.dialect.key(own["report_"])],
+    )
+    ends = each.some(["lowest", "highest"])
+    counted = {"reports": _count(), "all_rows": _sum(each, "rows_")}
+    return each.select(ends | counted, by=[end.sql for end in ends.values()])
+
+
+def _fetched(held: TableSource, query: Query) -> Iterator[dict[str, Any]]:
+    for batch in held.fetched(query):
         yield from batch.to_pylist()

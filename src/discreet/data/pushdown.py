@@ -1,4 +1,4 @@
-"""The one query that a site needs, as an Ibis expression.
+"""The one query that a site needs, in an engine's own SQL.
 
     SELECT label, group, rounded score, COUNT(*) ... GROUP BY label, group, score
 
@@ -20,7 +20,7 @@ decimals               cast to double where every engine rounds alike: up to 15
 text in a number's     SQLite allows it in any column: a text is never a score, and
 column                 labels and groups come as the bytes of their texts
 other labels, groups   dates, decimals and the like are cast to text by the engine
-equal texts            byte by byte: MariaDB's collations know no capitals
+equal texts            byte by byte, whatever the column's collation (``data.sql``)
 text, dates, others    not counted in place: the rows are read
 follow-up times        compared with each cut, and replaced by the end of their interval;
                        what is no time (negative, infinite, missing) becomes NULL
@@ -32,32 +32,20 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from discreet.data.arrow_columns import Names
 from discreet.data.edges import Cuts
 from discreet.data.scores import ScoreRange
+from discreet.data.sql import DIALECTS, Column, Dialect, Holds, Query, cases
 from discreet.data.times import Rounding, TimeCuts
 from discreet.errors import InputError
-from discreet.optional import load
 
-TESTED: Final = {
-    "duckdb": "DuckDB",
-    "sqlite": "SQLite",
-    "postgres": "PostgreSQL",
-    "mariadb": "MariaDB",
-    "pyspark": "Spark",
-}
-"""Engines that are tested to count as NumPy does, at every edge's floats."""
-_NO_NAN: Final = ("sqlite", "mariadb")
-"""Engines whose doubles are never NaN: they have NULL instead."""
-_DIALECTS: Final = {"mariadb": "mysql"}
-"""What Ibis calls an engine's SQL, where that is not the engine's name."""
 _MOST_DIGITS: Final = 15
 """Decimals of so many digits, and the power of ten below them, are exact doubles."""
 _MOST_CELLS: Final = 2**22
@@ -66,6 +54,8 @@ _WORD: Final = 2**62
 PRIME: Final = 2**31 - 1
 MULTIPLIER: Final = 48271
 """A subject's number times this, modulo the prime, says where its sample begins."""
+_FETCHED: Final = frozenset(Holds) - {Holds.ANY, Holds.DECIMAL, Holds.OTHER}
+"""What is fetched as it is; the rest as text."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +71,16 @@ class RowLimit:
 UNBOUNDED: Final = RowLimit()
 
 
-def obstacle(
-    table: Any, names: Names, cuts: Sequence[Rounding], engine: str
-) -> str | None:
+def obstacle(rows: Query, names: Names, cuts: Sequence[Rounding]) -> str | None:
     """Say why an engine cannot count these rows in place; None when it can."""
     if names.weight is not None:
         return "weights are added up here"
-    if engine not in TESTED:
+    if not rows.dialect.tested:
         return "this engine is not tested to count as NumPy does"
     scores, _ = _apart(cuts)
     if not all(one.exact for one in scores):
         return "the range of the scores is too wide for exact products"
-    if any(number(table[name], engine) is None for name in names.numbers()):
+    if any(number(rows, name) is None for name in names.numbers()):
         return "a column of scores or times holds text, long decimals or other values"
     cells = 1
     for one in scores:
@@ -103,47 +91,35 @@ def obstacle(
 
 
 def folded(
-    table: Any,
-    names: Names,
-    cuts: Sequence[Rounding],
-    engine: str,
-    *,
-    bound: RowLimit = UNBOUNDED,
-) -> Any:
+    rows: Query, names: Names, cuts: Sequence[Rounding], *, bound: RowLimit = UNBOUNDED
+) -> Query:
     """Return the query: label, group, rounded scores, and how many rows that is.
 
     ``bound`` says of whose rows the table was made.
     """
-    ibis = load("ibis", "sql")
-    kept = [names.label, *([] if names.group is None else [names.group])]
+    dialect = rows.dialect
     scores, times = _apart(cuts)
-    each = list(zip(names.scores, scores, strict=True))
-    counted = [*names.scores, *([] if names.time is None else [names.time])]
+    keys = [names.label, *([] if names.group is None else [names.group])]
+    timed = [] if names.time is None else [names.time]
+    cuts_of = dict(zip(names.scores, scores, strict=True))
+
     # In steps: an engine may work out a branch of CASE before it knows that it needs it.
-    rows = table.select(*kept, **{n: number(table[n], engine) for n in counted})
-    rows = rows.select(
-        *kept,
-        **{n: _clipped(ibis, rows[n], c, engine) for n, c in each},
-        **_with_time(names, lambda n: _interval_end(ibis, rows[n], times, engine)),
+    made = rows.select(rows.some(keys) | _numbers(rows, [*names.scores, *timed]))
+    made = made.select(
+        made.some(keys)
+        | {n: _float(_clipped(dialect, made[n].sql, c)) for n, c in cuts_of.items()}
+        | {n: _float(_interval_end(dialect, made[n].sql, times)) for n in timed}
     )
-    rounded = rows.select(
-        *kept,
-        **{n: _rounded(ibis, rows[n], c) for n, c in each},
-        **_with_time(names, lambda n: rows[n]),
+    made = made.select(
+        made.some([*keys, *timed])
+        | {n: _float(_rounded(dialect, made[n].sql, c)) for n, c in cuts_of.items()}
     )
-    weight = {weight_name(cuts, bound): rounded.count()}
-    texts = [name for name in kept if rounded[name].type().is_string()]
-    if engine != "mariadb" or not texts:
-        return rounded.aggregate(by=[*kept, *counted], **weight)
-    # Its texts are equal whatever their capitals, accents and last spaces: bytes are
-    # grouped, and each group shows the one text that it holds.
-    in_bytes = ibis.udf.scalar.builtin(name="hex")(_hex)
-    # Joined to nothing, a number that a query by hand meets is text too.
-    keys = {f"{n}_bytes_": in_bytes(ibis.literal("") + rounded[n]) for n in texts}
-    rest = [name for name in (*kept, *counted) if name not in texts]
-    shown = {name: rounded[name].max() for name in texts}
-    grouped = rounded.group_by(*rest, **keys).aggregate(**shown, **weight)
-    return grouped.select(*kept, *counted, *weight)
+    shown = {n: dialect.of_group(made[n]) for n in keys}
+    shown |= made.some([*names.scores, *timed])
+    shown |= {weight_name(cuts, bound): Column("COUNT(*)", Holds.INTEGER)}
+    return made.select(
+        shown, by=[dialect.key(made[n]) for n in (*keys, *names.scores, *timed)]
+    )
 
 
 def _apart(cuts: Sequence[Rounding]) -> tuple[list[Cuts], TimeCuts | None]:
@@ -152,23 +128,13 @@ def _apart(cuts: Sequence[Rounding]) -> tuple[list[Cuts], TimeCuts | None]:
     return [one for one in cuts if isinstance(one, Cuts)], times[0] if times else None
 
 
-def _with_time(names: Names, column: Callable[[str], Any]) -> dict[str, Any]:
-    return {} if names.time is None else {names.time: column(names.time)}
-
-
-def _hex(text: str) -> str:  # type: ignore[empty-body]
-    """Return a text's bytes in hexadecimal digits, by the engine's own function."""
+def _float(sql: str) -> Column:
+    return Column(sql, Holds.FLOAT)
 
 
 def bounded(
-    table: Any,
-    names: Names,
-    scores: ScoreRange,
-    most: int,
-    engine: str,
-    *,
-    strict: bool = False,
-) -> Any | None:
+    rows: Query, names: Names, scores: ScoreRange, most: int, *, strict: bool = False
+) -> Query | None:
     """Keep at most so many rows of each subject, by the rule of ``session.respond``.
 
     Rows that do not fit belong to nobody's sample, and go on to the rule for them.
@@ -178,129 +144,128 @@ def bounded(
     With ``strict`` a row whose label does not fit keeps its score, to be complained of.
     Else it loses it, so that no row counts that was not bounded.
     """
-    ibis = load("ibis", "sql")
-    numbers = [number(table[name], engine) for name in names.scores]
-    label = table[names.label]
-    whole = _is_word(label.type()) or label.type().is_boolean()
-    known = engine in TESTED and names.group is None
-    if any(column is None for column in numbers) or not (whole and known):
+    dialect = rows.dialect
+    counted = names.numbers()
+    code = _meant(rows, names.label, truths=True)
+    subject: str | None = f"CAST(0 AS {dialect.whole})"
+    if names.subject is not None:
+        subject = _meant(rows, names.subject, truths=False)
+    known = dialect.tested and names.group is None
+    if code is None or subject is None or not known:
         return None
-    code = _meant(label, engine)
-    if names.subject is None:
-        subject, named = ibis.literal(0, "int64"), ibis.literal(True)
-    elif _is_word(table[names.subject].type()):
-        subject = _meant(table[names.subject], engine)
-        named = subject.notnull()
-    else:
+    if any(number(rows, name) is None for name in counted):
         return None
-    fits = code.isin([0, 1]) & named
-    for column in numbers:
-        fits &= ~missing(column, engine)
-    time = None if names.time is None else number(table[names.time], engine)
-    if names.time is not None:
-        if time is None:
-            return None
-        fits &= ~_no_time(ibis, time, engine)
+    timed = [] if names.time is None else [names.time]
+    plain = _numbers(rows, counted)
+    named = f"({subject}) IS NOT NULL"
+    fits = [f"({code}) IN (0, 1)", named]
+    fits += [f"NOT {dialect.missing(plain[n].sql)}" for n in names.scores]
+    fits += [f"NOT {_no_time(dialect, plain[n].sql)}" for n in timed]
+    fit = " AND ".join(fits)
+
+    def where(condition: str, value: str, kind: str) -> str:
+        return cases((condition, value), otherwise=dialect.null(kind))
+
+    keep = named if strict else fit
+    # A row of nobody has no place: it is left out as one without a score.
+    kept = {n: _float(where(keep, plain[n].sql, dialect.double)) for n in names.scores}
+    kept |= rows.some([names.label]) | {n: plain[n] for n in timed}
     places = {
-        name: ibis.ifelse(fits, _within(ibis, column, scores), ibis.null("float64"))
-        for name, column in zip(names.scores, numbers, strict=True)
+        f"place_{k}_": _float(
+            where(fit, _within(dialect, plain[n].sql, scores), dialect.double)
+        )
+        for k, n in enumerate(names.scores)
     }
-    rows = table.select(
-        code_=ibis.ifelse(fits, code, ibis.null("int64")),
-        subject_=ibis.ifelse(fits, subject, ibis.null("int64")),
-        **{f"place_{k}_": place for k, place in enumerate(places.values())},
-        **{names.label: label},
-        **{
-            # A row of nobody has no place: it is left out as one without a score.
-            name: ibis.ifelse(named if strict else fits, column, ibis.null("float64"))
-            for name, column in zip(names.scores, numbers, strict=True)
-        },
-        **_with_time(names, lambda _: time),
+    codes = {
+        name: Column(where(fit, value, dialect.whole), Holds.INTEGER)
+        for name, value in (("code_", code), ("subject_", subject))
+    }
+    made = rows.select(codes | places | kept)
+    own = f"PARTITION BY {made['subject_'].sql}"
+    # Where engines put NULL does not matter: rows with a subject fit, and have none.
+    order = ", ".join(made[name].sql for name in (*places, "code_", *timed))
+    made = made.select(
+        made.some([*kept, "subject_"])
+        | {
+            "many_": Column(f"COUNT(*) OVER ({own})", Holds.INTEGER),
+            "rank_": Column(
+                f"ROW_NUMBER() OVER ({own} ORDER BY {order})", Holds.INTEGER
+            ),
+        }
     )
-    own = ibis.window(group_by=rows.subject_)
-    order = [rows[f"place_{k}_"] for k in range(len(places))]
-    order += [rows.code_, *([] if names.time is None else [rows[names.time]])]
-    sorted_ = ibis.window(group_by=rows.subject_, order_by=order)
-    counted = rows.mutate(
-        many_=rows.count().over(own), rank_=ibis.row_number().over(sorted_) + 1
-    )
-    begin = ((counted.subject_ % PRIME + PRIME) % PRIME * MULTIPLIER) % PRIME
-    m, k = counted.many_, ibis.literal(most, "int64")
-    kept = (m <= k) | ((counted.rank_ * k + begin % m) % m < k)
-    return counted.filter(counted.subject_.isnull() | kept).select(
-        *names.scores, names.label, *([] if names.time is None else [names.time])
+    who, many, rank = (made[n].sql for n in ("subject_", "many_", "rank_"))
+    begin = f"((({who} % {PRIME} + {PRIME}) % {PRIME} * {MULTIPLIER}) % {PRIME})"
+    # The product of a rank and the limit may need more than 32 bits.
+    chosen = f"({rank} * CAST({most} AS {dialect.whole}) + {begin} % {many}) % {many}"
+    return made.select(
+        made.some([*names.scores, names.label, *timed]),
+        where=f"{who} IS NULL OR {many} <= {most} OR {chosen} < {most}",
     )
 
 
-def _within(ibis: Any, score: Any, scores: ScoreRange) -> Any:
+def _within(dialect: Dialect, score: str, scores: ScoreRange) -> str:
     """Return where a score counts: the nearer end, if it lies outside."""
     if not (math.isfinite(scores.low) and math.isfinite(scores.high)):
         return score
-    low, high = _exact(ibis, scores.low), _exact(ibis, scores.high)
-    return ibis.cases((score < low, low), (score > high, high), else_=score)
-
-
-def missing(score: Any, engine: str) -> Any:
-    """Say whether a number is none: NULL, or NaN where an engine has it."""
-    if engine in _NO_NAN:
-        return score.isnull()
-    return score.isnull() | score.isnan()
-
-
-def _no_time(ibis: Any, time: Any, engine: str) -> Any:
-    """Say whether a number is no time; NaN is asked for before any comparison."""
-    return ibis.cases(
-        (missing(time, engine), True),
-        (time < _exact(ibis, 0.0), True),
-        (time > _exact(ibis, sys.float_info.max), True),
-        else_=False,
+    low, high = _exact(dialect, scores.low), _exact(dialect, scores.high)
+    return cases(
+        (f"{score} < {low}", low), (f"{score} > {high}", high), otherwise=score
     )
 
 
-def _interval_end(ibis: Any, time: Any, cuts: TimeCuts | None, engine: str) -> Any:
+def _no_time(dialect: Dialect, time: str) -> str:
+    """Say whether a number is no time; NaN is asked for before any comparison."""
+    none = cases(
+        (dialect.missing(time), "1"),
+        (f"{time} < {_exact(dialect, 0.0)}", "1"),
+        (f"{time} > {_exact(dialect, sys.float_info.max)}", "1"),
+        otherwise="0",
+    )
+    return f"({none} = 1)"
+
+
+def _interval_end(dialect: Dialect, time: str, cuts: TimeCuts | None) -> str:
     """Replace a time by the end of its interval, as ``TimeCuts.rounded`` does."""
     if cuts is None:
         raise InputError("there are no cuts for these times")
-    ends = ((time <= _exact(ibis, t), _exact(ibis, t)) for t in cuts.values[1:])
-    return ibis.cases(
-        (_no_time(ibis, time, engine), ibis.null("float64")),
-        *ends,
-        else_=_exact(ibis, cuts.past),
+    ends = [_exact(dialect, end) for end in cuts.values[1:]]
+    return cases(
+        (_no_time(dialect, time), dialect.null()),
+        *((f"{time} <= {end}", end) for end in ends),
+        otherwise=_exact(dialect, cuts.past),
     )
 
 
-def _is_word(kind: Any) -> bool:
-    """Say whether a type holds whole numbers that 64 bits with a sign hold, too."""
-    return bool(kind.is_integer()) and not kind.is_uint64()
+def _meant(rows: Query, name: str, *, truths: bool) -> str | None:
+    """Return a column of whole numbers; NULL where SQLite has something else in it.
+
+    None for columns of other things, and of numbers beyond 64 bits with a sign.
+    """
+    column = rows[name]
+    match column.holds:
+        case Holds.INTEGER:
+            return f"CAST({column.sql} AS {rows.dialect.whole})"
+        case Holds.BOOLEAN if truths:
+            # Which PostgreSQL casts to small numbers alone.
+            sides = (column.sql, "1"), (f"NOT {column.sql}", "0")
+            return cases(*sides, otherwise="NULL")
+        case Holds.ANY:
+            whole = f"TYPEOF({column.sql}) = 'integer'"
+            return cases((whole, column.sql), otherwise="NULL")
+        case _:
+            return None
 
 
-def _meant(column: Any, engine: str) -> Any:
-    """Return a column of whole numbers; NULL where SQLite has something else in it."""
-    ibis = load("ibis", "sql")
-    if column.type().is_boolean():  # which PostgreSQL casts to small numbers alone
-        return ibis.cases((column, 1), (~column, 0), else_=None).cast("int64")
-    whole = column.cast("int64")
-    if engine != "sqlite":
-        return whole
-    return ibis.ifelse(column.typeof() == "integer", whole, ibis.null("int64"))
-
-
-def word(column: Any, engine: str) -> Any:
+def word(rows: Query, name: str) -> Column:
     """Return labels, groups or subjects in a type that can be fetched whatever they are.
 
     SQLite's cells have types of their own: they come as the digits of their text's bytes
     (``unhexed``). Text that is no UTF-8 could not be fetched either.
     """
-    kind = column.type()
-    if engine == "sqlite":
-        return load("ibis", "sql").udf.scalar.builtin(name="hex")(_hex_of_any)(column)
-    if kind.is_boolean() or kind.is_integer() or kind.is_floating():
-        return column
-    return column if kind.is_string() or kind.is_binary() else column.cast("string")
-
-
-def _hex_of_any(cell) -> str:  # type: ignore[empty-body,no-untyped-def]
-    """Return any cell's bytes in hexadecimal digits, by SQLite's own function."""
+    column = rows[name]
+    if column.holds is Holds.ANY:
+        return Column(f"HEX({column.sql})", Holds.TEXT)
+    return column if column.holds in _FETCHED else rows.dialect.text_of(column)
 
 
 def unhexed(column: pa.Array) -> pa.Array:
@@ -320,57 +285,81 @@ def weight_name(cuts: Sequence[Rounding], bound: RowLimit = UNBOUNDED) -> str:
     return f"rows_{digest.hexdigest()[:12]}"
 
 
-def number(column: Any, engine: str) -> Any | None:
-    """Return a score column as doubles; None where engines would differ."""
-    kind = column.type()
-    if engine == "sqlite":  # whose cells have types of their own
-        ibis = load("ibis", "sql")
-        meant = column.typeof().isin(["real", "integer"])
-        return ibis.ifelse(meant, column.cast("float64"), ibis.null("float64"))
-    if kind.is_floating() or kind.is_integer():
-        return column.cast("float64")
-    if kind.is_decimal():
-        digits = kind.precision
-        if engine == "postgres" or (digits is not None and digits <= _MOST_DIGITS):
-            return column.cast("float64")
-    return None
+def number(rows: Query, name: str) -> Column | None:
+    """Return a column of numbers as doubles; None where engines would differ."""
+    column, dialect = rows[name], rows.dialect
+    cast = f"CAST({column.sql} AS {dialect.double})"
+    match column.holds:
+        case Holds.ANY:  # SQLite, whose cells have types of their own
+            meant = f"TYPEOF({column.sql}) IN ('real', 'integer')"
+            return _float(cases((meant, cast), otherwise=dialect.null()))
+        case Holds.FLOAT | Holds.INTEGER | Holds.WIDE:
+            return _float(cast)
+        case Holds.DECIMAL:
+            short = column.digits is not None and column.digits <= _MOST_DIGITS
+            return _float(cast) if dialect.every_decimal or short else None
+        case _:
+            return None
 
 
-def _clipped(ibis: Any, score: Any, cuts: Cuts, engine: str) -> Any:
-    low, high = _exact(ibis, cuts.low), _exact(ibis, cuts.high)
-    return ibis.cases(
-        (missing(score, engine), ibis.null("float64")),
-        (score < low, _exact(ibis, cuts.low - cuts.beyond)),
-        (score > high, _exact(ibis, cuts.high + cuts.beyond)),
-        else_=score,
+def _numbers(rows: Query, names: Sequence[str]) -> dict[str, Column]:
+    """Return the columns among these that are numbers to the engine, as doubles."""
+    known = ((name, number(rows, name)) for name in names)
+    return {name: column for name, column in known if column is not None}
+
+
+def worded(rows: Query, names: Names) -> Query:
+    """Return the columns that are read, with labels, groups and subjects as words."""
+    texts = [n for n in (names.label, names.group, names.subject) if n is not None]
+    texts += [n for n in names.all() if rows[n].holds is Holds.OTHER]
+    return rows.select(rows.some(names.all()) | {n: word(rows, n) for n in texts})
+
+
+def readable(rows: Query, names: Names) -> Query:
+    """Return the query that reads rows: numbers as doubles, where they are numbers."""
+    made = worded(rows, names)
+    return made.select(made.columns | _numbers(made, names.numbers()))
+
+
+def _clipped(dialect: Dialect, score: str, cuts: Cuts) -> str:
+    low, high = _exact(dialect, cuts.low), _exact(dialect, cuts.high)
+    return cases(
+        (dialect.missing(score), dialect.null()),
+        (f"{score} < {low}", _exact(dialect, cuts.low - cuts.beyond)),
+        (f"{score} > {high}", _exact(dialect, cuts.high + cuts.beyond)),
+        otherwise=score,
     )
 
 
-def _rounded(ibis: Any, score: Any, cuts: Cuts) -> Any:
-    scale = _exact(ibis, 2.0**cuts.exponent)
-    cell = (score * scale).floor()
-    whole = cell.cast("float64") / scale
+def _rounded(dialect: Dialect, score: str, cuts: Cuts) -> str:
+    scale = _exact(dialect, 2.0**cuts.exponent)
+    cell = dialect.floor.format(f"({score} * {scale})")
+    whole = f"CAST({cell} AS {dialect.double}) / {scale}"
     if not cuts.mixed:
         return whole
-    return ibis.ifelse(cell.isin(list(cuts.mixed)), score, whole)
+    mixed = ", ".join(map(str, cuts.mixed))
+    return cases((f"{cell} IN ({mixed})", score), otherwise=whole)
 
 
-def _exact(ibis: Any, value: float) -> Any:
-    """Write a double as whole numbers, and products and quotients by powers of two."""
+def _exact(dialect: Dialect, value: float) -> str:
+    """Write a double as whole numbers, and products and quotients by powers of two.
+
+    >>> _exact(DIALECTS["sqlite"], 0.75)
+    '(CAST(3 AS REAL) / CAST(4 AS REAL))'
+    """
     ratio = Fraction(value)
     above, below = ratio.numerator, ratio.denominator
     factors = []
     while abs(above) >= _WORD:
         factors.append(min(above & -above, _WORD // 2))
         above //= factors[-1]
-    exact = ibis.literal(above, "int64").cast("float64")
-    for factor in factors:
-        exact *= ibis.literal(factor, "int64").cast("float64")
+    exact = f"CAST({above} AS {dialect.double})"
+    exact += "".join(f" * CAST({factor} AS {dialect.double})" for factor in factors)
     while below > 1:
         step = min(below, _WORD)
-        exact /= ibis.literal(step, "int64").cast("float64")
+        exact += f" / CAST({step} AS {dialect.double})"
         below //= step
-    return exact
+    return f"({exact})"
 
 
 def written(
@@ -387,16 +376,21 @@ def written(
     Its score columns are taken to be numbers; where rows of a person are bounded,
     labels and subjects to be whole numbers.
     """
-    ibis = load("ibis", "sql")
-    schema, _, name = table.rpartition(".")
-    other = "string" if bound.most is None else "int64"
-    columns = {n: "float64" if n in names.numbers() else other for n in names.all()}
-    unseen = ibis.table(columns, name=name, database=schema or None)
-    reason = obstacle(unseen, names, cuts, engine)
+    dialect = DIALECTS[engine]
+    other = Holds.TEXT if bound.most is None else Holds.INTEGER
+
+    def holds(name: str) -> Holds:
+        if dialect.name == "sqlite":
+            return Holds.ANY
+        return Holds.FLOAT if name in names.numbers() else other
+
+    columns = {name: dialect.column(name, holds(name)) for name in names.all()}
+    unseen = Query(dialect, dialect.table(table), columns)
+    kept: Query | None = unseen
+    reason = obstacle(unseen, names, cuts)
     if reason is None and bound.most is not None:
-        unseen = bounded(unseen, names, scores, bound.most, engine)
-        reason = None if unseen is not None else "people in groups are not told apart"
-    if reason is not None:
+        kept = bounded(unseen, names, scores, bound.most)
+        reason = "people in groups are not told apart" if kept is None else None
+    if reason is not None or kept is None:
         raise InputError(f"there is no such query: {reason}")
-    query = folded(unseen, names, cuts, engine, bound=bound)
-    return str(ibis.to_sql(query, dialect=_DIALECTS.get(engine, engine)))
+    return folded(kept, names, cuts, bound=bound).statement

@@ -26,7 +26,6 @@ from discreet.data.arrow_columns import Names, declared_numbers, plain_columns
 from discreet.data.batches import (
     BATCH_ROWS,
     PART_ROWS,
-    PerLabel,
     PlainRows,
     RawBatch,
     RowReader,
@@ -38,7 +37,7 @@ from discreet.data.examples import Examples, label_code
 from discreet.data.file_format import FORBIDDEN, PLAIN, FileFormat, OddCells
 from discreet.data.scores import ScoreKind, ScoreRange
 from discreet.data.scoring import ModelFile, ScoredRows
-from discreet.data.tables import TableSource, connected, is_address, spark_table
+from discreet.data.tables import connected, engine_source, is_address
 from discreet.data.workbook import Workbook
 from discreet.errors import InputError
 from discreet.optional import load
@@ -186,7 +185,7 @@ def read(  # noqa: PLR0913 - one keyword a column or declaration
     if is_address(source):
         names = replace(names, title=table or "query" if name is None else name)
         _check_format(names, frozenset(), "a database's table: convert it in query=")
-        rows = _table(connected(source, table=table, where=where, query=query), names)
+        rows = connected(source, table=table, where=where, query=query).source(names)
     elif not (table is where is query is None):
         raise InputError("table=, where= and query= are for a database's address")
     else:
@@ -250,17 +249,11 @@ def _check_labels(
         )
 
 
-def _table(table: Any, names: Names) -> RowSource:
-    """Return a table as a source; one query counts one label."""
-    each = tuple(TableSource(table, one) for one in names.each())
-    return PerLabel(each) if names.more else each[0]
-
-
 def _source(source: Any, names: Names) -> RowSource:
     package = _package(source)
     if package in ("ibis", "pyspark"):
         _check_format(names, frozenset(), "an engine's table: convert it there")
-        return _table(source if package == "ibis" else spark_table(source), names)
+        return engine_source(source, names)
     if isinstance(source, str | Path):
         return file_source(Path(source), names)
     _check_format(names, _NUMBERS, "a frame")

@@ -1,18 +1,18 @@
 """Tables and queries of an engine, counted where they are.
 
-Anything that Ibis reaches: DuckDB, SQLite, PostgreSQL, MariaDB, MySQL, Snowflake,
-BigQuery, Spark. Engines that are tested to count as NumPy does, bit by bit, count in
-place; from the others the rows are read in batches, and a warning says so. Credentials
-come from the environment or the driver's own files. Drivers' messages quote addresses,
-users and values: none of them is passed on.
+DuckDB, SQLite, PostgreSQL, MariaDB and Spark are tested to count as NumPy does, bit by bit,
+and count in place; from MySQL, and whatever else Ibis reaches, the rows are read in batches,
+and a warning says so. Credentials come from the environment or the driver's own files.
+Drivers' messages quote addresses, users and values: none of them is passed on.
 """
 
 from __future__ import annotations
 
-import os
+import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -21,11 +21,12 @@ import pyarrow as pa
 
 from discreet.data import pushdown
 from discreet.data.arrow_columns import Names, plain_columns
-from discreet.data.batches import BATCH_ROWS, RawBatch, RowSource
+from discreet.data.batches import BATCH_ROWS, PerLabel, RawBatch, RowReader, RowSource
+from discreet.data.engines import Engine, Spark, of_connection, opened
 from discreet.data.scores import ScoreRange
+from discreet.data.sql import Column, Holds, Query, bracketed, one_statement
 from discreet.data.times import Rounding
 from discreet.errors import DiscreetError, InputError, ReadHereWarning
-from discreet.optional import load
 
 _SECRETS: Final = frozenset({"password", "pwd", "token", "private_key", "secret"})
 _FILES: Final = {
@@ -36,40 +37,53 @@ _FILES: Final = {
     ".db": "sqlite",
 }
 """Files that are databases, by how their names end."""
+_KNOWN: Final = (
+    (
+        re.compile(r"version number \d+, but we can only read"),
+        "the file was written by a newer DuckDB: pip install --upgrade duckdb",
+    ),
+    (
+        re.compile(r"Could not set lock on file"),
+        "another program writes to this database: close it there, or copy the file",
+    ),
+)
+"""What drivers are known to say of a file, and the sentence for it: none of their words."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or query of an engine, before it is said which of its columns count."""
+
+    engine: Engine
+    query: Query
+
+    def source(self, names: Names) -> RowSource:
+        """Return its rows; one query counts one label."""
+        each = tuple(TableSource(self.engine, self.query, one) for one in names.each())
+        return _InTurn(each) if names.more else each[0]
 
 
 @dataclass(frozen=True, eq=False)
 class TableSource(RowSource):
-    """The rows of an Ibis table or query."""
+    """The rows of an engine's table or query."""
 
-    table: Any
+    engine: Engine
+    rows: Query
     names: Names
 
     def __post_init__(self) -> None:
-        self.names.check(list(self.table.columns))
-
-    @property
-    def engine(self) -> str:
-        """What Ibis calls the engine; MariaDB's name where it answers for MySQL."""
-        backend = self.table.get_backend()
-        if backend.name == "mysql" and "MariaDB" in backend.con.get_server_info():
-            return "mariadb"
-        return str(backend.name)
+        self.names.check(list(self.rows.columns))
 
     def __call__(self) -> Iterator[RawBatch]:
         """Read every row, in the engine's order."""
-        engine, counted = self.engine, self.names.numbers()
-        numbers = {name: pushdown.number(self.table[name], engine) for name in counted}
-        rows = self._worded().mutate(
-            **{name: column for name, column in numbers.items() if column is not None}
-        )
-        return plain_columns(self._run(rows), self.names)
+        rows = self._run(pushdown.readable(self.rows, self.names))
+        return plain_columns(rows, self.names)
 
     def folded(self, cuts: Sequence[Rounding]) -> Iterator[RawBatch] | None:
         """Have the engine count; None, with a warning, where it must be read."""
-        reason = pushdown.obstacle(self.table, self.names, cuts, self.engine)
+        reason = pushdown.obstacle(self.rows, self.names, cuts)
         if reason is not None:
-            self._warn(reason)
+            _warn(self.names, reason)
             return None
         names = replace(self.names, subject=None)
         counts = self._run(self._folded(cuts))
@@ -83,91 +97,112 @@ class TableSource(RowSource):
             return None  # reading the rows shows what is missing
         names = self.names if alone else replace(self.names, subject=None)
         kept = None
-        if self.engine != "sqlite":  # in any column of which a cell may be text
-            kept = pushdown.bounded(
-                self.table, names, scores, most, self.engine, strict=strict
-            )
+        if (
+            self.rows.dialect.name != "sqlite"
+        ):  # in any column of which a cell may be text
+            kept = pushdown.bounded(self.rows, names, scores, most, strict=strict)
         if kept is None:
-            self._warn("whose rows they are is not told apart there as here")
+            _warn(self.names, "whose rows they are is not told apart there as here")
             return None
         if strict and names.subject is not None:
-            nobody = self.table.aggregate(n=self.table[names.subject].isnull().sum())
-            (missing,) = (b.column(0)[0].as_py() or 0 for b in self._run(nobody))
-            if missing:
-                raise self.names.problem(
-                    f"{missing} rows name no subject; a row without one cannot be "
-                    "bounded"
-                )
-        return TableSource(kept, replace(names, subject=None))
+            self._check_named(names.subject)
+        return TableSource(self.engine, kept, replace(names, subject=None))
+
+    def _check_named(self, subject: str) -> None:
+        """Refuse rows that name no subject."""
+        named = Column(f"COUNT({self.rows[subject].sql})", Holds.INTEGER)
+        every = Column("COUNT(*)", Holds.INTEGER)
+        (batch,) = self._run(self.rows.select({"every": every, "named": named}))
+        missing = batch.column(0)[0].as_py() - batch.column(1)[0].as_py()
+        if missing:
+            raise self.names.problem(
+                f"{missing} rows name no subject; a row without one cannot be bounded"
+            )
 
     def query(self, cuts: Sequence[Rounding]) -> str | None:
         """Return what the engine is asked, in its own SQL."""
-        if pushdown.obstacle(self.table, self.names, cuts, self.engine) is not None:
+        if pushdown.obstacle(self.rows, self.names, cuts) is not None:
             return None
-        return str(load("ibis", "sql").to_sql(self._folded(cuts)))
+        return self._folded(cuts).statement
 
     def pace(self) -> float | None:
         """Ask DuckDB or Spark how far their query is; others do not say."""
-        backend = self.table.get_backend()
         try:
-            if self.engine == "duckdb":
-                percent = float(backend.con.query_progress())
-                return percent / 100 if percent >= 0 else None
-            if self.engine == "pyspark":
-                return _spark_pace(backend._session.sparkContext.statusTracker())  # noqa: SLF001 - Ibis has no other way
+            return self.engine.pace()
         except Exception:  # noqa: BLE001 - a question of courtesy must end no count
             return None
-        return None
 
-    @property
-    def _words(self) -> list[str]:
-        names = (self.names.label, self.names.group, self.names.subject)
-        return [name for name in names if name is not None]
+    def _folded(self, cuts: Sequence[Rounding]) -> Query:
+        rows = pushdown.worded(self.rows, self.names)
+        return pushdown.folded(rows, self.names, cuts)
 
-    def _worded(self) -> Any:
-        """Ask for labels, groups and subjects so that any cell can be fetched."""
-        rows = self.table.select(*self.names.all())
-        return rows.mutate(
-            **{name: pushdown.word(rows[name], self.engine) for name in self._words}
-        )
-
-    def _folded(self, cuts: Sequence[Rounding]) -> Any:
-        return pushdown.folded(self._worded(), self.names, cuts, self.engine)
-
-    def _warn(self, reason: str) -> None:
-        problem = self.names.problem(f"rows are read instead of counted: {reason}")
-        warnings.warn(str(problem), ReadHereWarning, stacklevel=3)
-
-    def _batches(self, rows: Any) -> Iterator[pa.RecordBatch]:
-        if self.engine != "pyspark":
-            return iter(rows.to_pyarrow_batches(chunk_size=BATCH_ROWS))
-        # Ibis fetches from Spark by way of pandas, one row after the other.
-        backend = self.table.get_backend()
-        backend._run_pre_execute_hooks(rows)  # noqa: SLF001 - as Ibis itself does first
-        arrow = backend._session.sql(backend.compile(rows)).toArrow()  # noqa: SLF001
-        return iter(arrow.to_batches(max_chunksize=BATCH_ROWS))
-
-    def _run(self, rows: Any) -> Iterator[pa.RecordBatch]:
+    def _run(self, rows: Query) -> Iterator[pa.RecordBatch]:
         for batch in self.fetched(rows):
-            yield self._decoded(batch) if self.engine == "sqlite" else batch
+            yield self._decoded(batch) if rows.dialect.name == "sqlite" else batch
 
-    def fetched(self, rows: Any) -> Iterator[pa.RecordBatch]:
+    def fetched(self, rows: Query) -> Iterator[pa.RecordBatch]:
         """Run a query of this table; an engine's own message is not passed on."""
-        try:
-            yield from self._batches(rows)
-        except DiscreetError:
-            raise
-        except Exception as err:  # noqa: BLE001 - each engine has errors of its own
-            raise self.names.problem(
-                f"the engine gave up ({type(err).__name__}); its own log says why"
-            ) from None
+        return _guarded(lambda: self.engine.batches(rows), self.names)
 
     def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        words = (self.names.label, self.names.group, self.names.subject)
         columns = {
-            name: pushdown.unhexed(column) if name in self._words else column
+            name: pushdown.unhexed(column) if name in words else column
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         }
         return pa.RecordBatch.from_pydict(columns)
+
+
+class _InTurn(PerLabel):
+    """One label after the other: a connection answers one question at a time."""
+
+    def parts(self) -> Sequence[RowReader]:
+        """Return all labels' parts as one."""
+        each = super().parts()
+        return [lambda: chain.from_iterable(part() for part in each)]
+
+
+@dataclass(frozen=True, eq=False)
+class _IbisRows(RowSource):
+    """The rows of an engine that Ibis alone reaches: read in batches, never counted."""
+
+    table: Any
+    names: Names
+
+    def __post_init__(self) -> None:
+        self.names.check(list(self.table.columns))
+
+    def __call__(self) -> Iterator[RawBatch]:
+        """Read every row, in the engine's order."""
+        rows = self.table.select(*self.names.all())
+        batches = _guarded(
+            lambda: rows.to_pyarrow_batches(chunk_size=BATCH_ROWS), self.names
+        )
+        return plain_columns(batches, self.names)
+
+    def folded(self, cuts: Sequence[Rounding]) -> None:
+        """Warn that rows are read."""
+        del cuts
+        _warn(self.names, "this engine is not tested to count as NumPy does")
+
+
+def _warn(names: Names, reason: str) -> None:
+    problem = names.problem(f"rows are read instead of counted: {reason}")
+    warnings.warn(str(problem), ReadHereWarning, stacklevel=3)
+
+
+def _guarded(
+    run: Callable[[], Iterable[pa.RecordBatch]], names: Names
+) -> Iterator[pa.RecordBatch]:
+    """Yield what an engine answers; of its errors only their kind is told."""
+    try:
+        yield from run()
+    except DiscreetError:
+        raise
+    except Exception as err:  # noqa: BLE001 - each engine has errors of its own
+        raise names.problem(
+            f"the engine gave up ({type(err).__name__}); its own log says why"
+        ) from None
 
 
 def is_address(source: object) -> bool:
@@ -183,8 +218,8 @@ def connected(
     table: str | None = None,
     where: str | None = None,
     query: str | None = None,
-) -> Any:
-    """Connect, and return the Ibis table that is meant.
+) -> Table:
+    """Connect, and return the table that is meant.
 
     Args:
         address: such as ``postgres://host/database``, or a DuckDB or SQLite file.
@@ -194,85 +229,86 @@ def connected(
     """
     if (table is None) == (query is None) or (where is not None and table is None):
         raise InputError("a database needs table= (and where=), or query=")
-    ibis = load("ibis", "sql")
-    url, options = _url(str(address))
+    url = _url(str(address))
     try:
-        backend = ibis.connect(url, **options)
-        if backend.name == "duckdb":  # so that it can be asked how far a query is
-            backend.raw_sql("SET enable_progress_bar = true")
-            backend.raw_sql("SET enable_progress_bar_print = false")
-        if backend.name == "sqlite":
-            return _untyped(backend, table, where, query)
-        if query is not None:
-            return backend.sql(query)
-        if where is not None:
-            return backend.sql(f"SELECT * FROM {table} WHERE {where}")  # noqa: S608 - the site's own words, with its own rights
-        schema, _, name = (table or "").rpartition(".")
-        return backend.table(name, database=schema or None)
+        engine = opened(url)
+        return _asked(engine, table, where, query)
+    except DiscreetError:
+        raise
     except Exception as err:  # noqa: BLE001 - each engine has errors of its own
+        for pattern, sentence in _KNOWN:
+            if pattern.search(str(err)):
+                raise InputError(sentence) from None
         raise InputError(
             f"the database could not be opened ({type(err).__name__}); check the "
             "address, the table and the driver's credentials"
         ) from None
 
 
-def _untyped(
-    backend: Any, table: str | None, where: str | None, query: str | None
-) -> Any:
-    """Return a table of SQLite without asking what its columns hold.
-
-    Ibis takes the types of columns that declare none from the first row, and refuses
-    columns in which it is missing.
-    """
-    if query is None:
-        parts = [] if table is None else table.split(".")
-        named = (
-            table if where else ".".join(f'"{p.replace(chr(34), "")}"' for p in parts)
-        )
-        query = f"SELECT * FROM {named} WHERE {where or 'TRUE'}"  # noqa: S608 - as above
-    nothing = backend.con.execute(f"SELECT * FROM ({query}) LIMIT 0")  # noqa: S608
-    names = [column[0] for column in nothing.description]
-    return backend.sql(query, schema=dict.fromkeys(names, "string"))
+def _asked(
+    engine: Engine, table: str | None, where: str | None, query: str | None
+) -> Table:
+    """Return a table, some of its rows, or a query; the engine says what it holds."""
+    named = "" if table is None else engine.dialect.table(table)
+    if query is not None:
+        named = bracketed(one_statement(query, engine.dialect))
+    elif where is not None:
+        chosen = one_statement(where, engine.dialect)
+        # The site's own words, with its own rights, on a line that a comment may end.
+        named = bracketed(f"SELECT * FROM {named} WHERE (\n{chosen}\n)")  # noqa: S608
+    return Table(engine, engine.query(named))
 
 
-def _url(address: str) -> tuple[str, dict[str, Any]]:
-    """Return an address as Ibis takes it, and what else its driver should know."""
+def _url(address: str) -> str:
+    """Return a file as an address; an address with a secret in it is refused."""
     if "://" not in address:
         path = Path(address)
         if not path.is_file():
             raise InputError(f"{path.name}: no such file")
-        engine = _FILES[path.suffix.lower()]
-        return f"{engine}://{path.resolve()}", (
-            {"read_only": True} if engine == "duckdb" else {}
-        )
+        return f"{_FILES[path.suffix.lower()]}://{path.resolve()}"
     parts = urlsplit(address)
     named = {key.lower() for key, _ in parse_qsl(parts.query)}
     if parts.password is not None or named & _SECRETS:
         raise InputError(
             "an address holds no password: it would be seen in logs and lists of "
             "processes; give it by the environment or the driver's own file, such as "
-            "PGPASSWORD, ~/.pgpass or MYSQL_PWD"
+            "PGPASSWORD, ~/.pgpass, MYSQL_PWD or ~/.my.cnf"
         )
-    if parts.scheme in ("postgres", "postgresql") and parts.port is None:
-        return address, {"port": None}  # so that PGPORT counts
-    if parts.scheme == "mysql" and "MYSQL_PWD" in os.environ:
-        # Ibis gives an empty password where none is given, and that one would count.
-        return address, {"password": os.environ["MYSQL_PWD"]}
-    return address, {}
+    return address
 
 
-def _spark_pace(tracker: Any) -> float | None:
-    """Return the share of the tasks of all running stages that are done."""
-    stages = [tracker.getStageInfo(k) for k in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
-    tasks = sum(stage.numTasks for stage in known)
-    return sum(stage.numCompletedTasks for stage in known) / tasks if tasks else None
+def engine_table(source: Any) -> Table | None:
+    """Return a Spark DataFrame, or an Ibis table, as SQL over its own connection.
+
+    None for tables of engines that Ibis alone reaches.
+    """
+    if type(source).__module__.startswith("pyspark"):
+        view = f"discreet_{id(source):x}"
+        source.createOrReplaceTempView(view)
+        engine: Engine | None = Spark(source.sparkSession)
+        text = f"SELECT * FROM {view}"  # noqa: S608 - a name of our own
+    else:
+        backend = source.get_backend()
+        engine = of_connection(
+            backend._session  # noqa: SLF001 - Ibis has no other way to it
+            if backend.name == "pyspark"
+            else getattr(backend, "con", None)
+        )
+        text = "" if engine is None else str(source.compile())
+    if engine is None:
+        return None
+    try:
+        return Table(engine, engine.query(bracketed(text)))
+    except Exception as err:  # noqa: BLE001 - each engine has errors of its own
+        raise InputError(
+            f"the engine gave up ({type(err).__name__}); its own log says why"
+        ) from None
 
 
-def spark_table(frame: Any) -> Any:
-    """Return a Spark DataFrame as an Ibis table of its own session."""
-    ibis = load("ibis", "spark")
-    backend = ibis.pyspark.connect(frame.sparkSession)
-    view = f"discreet_{id(frame):x}"
-    frame.createOrReplaceTempView(view)
-    return backend.table(view)
+def engine_source(source: Any, names: Names) -> RowSource:
+    """Return the rows of a Spark DataFrame or an Ibis table."""
+    table = engine_table(source)
+    if table is not None:
+        return table.source(names)
+    each = tuple(_IbisRows(source, one) for one in names.each())
+    return PerLabel(each) if names.more else each[0]

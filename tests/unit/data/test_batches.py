@@ -3,7 +3,7 @@
 import threading
 import time
 
-import ibis
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -94,11 +94,11 @@ def test_a_failing_pass_ends_the_telling():
 
 def test_duckdb_says_how_far_its_query_is(tmp_path):
     path = tmp_path / "rows.duckdb"
-    made = ibis.duckdb.connect(path)
-    made.con.execute(
-        "CREATE TABLE t AS SELECT random() AS y_score, 1 AS y_true FROM range(1000000)"
-    )
-    made.disconnect()
+    with duckdb.connect(path) as made:
+        made.execute(
+            "CREATE TABLE t AS SELECT random() AS y_score, 1 AS y_true "
+            "FROM range(1000000)"
+        )
     site = discreet.read(path, table="t")
     source = site._source
     assert source.pace() is None  # nothing runs

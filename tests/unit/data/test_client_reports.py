@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 
 import duckdb
-import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -17,6 +16,7 @@ import pytest
 from bench import postgres_cluster
 from discreet import InputError
 from discreet.data.client_reports import ReportColumns, count_reports
+from engine_tables import IbisTable
 
 PLAN, OTHER = "ab" * 8, "cd" * 8
 SYMBOLS = 64
@@ -126,7 +126,7 @@ def test_reports_of_a_postgres_table_are_counted_there():
         with connection.cursor().copy("COPY reports FROM STDIN") as copy:
             for row in TABLE:
                 copy.write_row(row)
-        table = ibis.postgres.from_connection(connection).table("reports")
+        table = IbisTable(connection, "SELECT * FROM reports")
         check(count_reports(table, symbols=SYMBOLS, plan=PLAN))
 
 

@@ -1,11 +1,9 @@
 """Engines count as NumPy does, bit by bit; where they cannot, rows are read."""
 
-import contextlib
 import decimal
-import sqlite3
 import warnings
 
-import ibis
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -22,43 +20,18 @@ from discreet.errors import ReadHereWarning
 from discreet.privacy.unit import Unit
 from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, Grouped, Paired
+from engine_tables import (
+    IbisTable,
+    executed,
+    in_duckdb,
+    in_sqlite,
+    loaded,
+)
 from tests.unit.data import engines
 
 pytestmark = pytest.mark.long
 
 SMALL = ClassHistogram(Edges.realise(Warped(16), thresholds=(0.3,)))
-
-
-def loaded(connection, name, rows):
-    connection.con.register("given", rows)
-    connection.con.execute(f"CREATE TABLE {name} AS SELECT * FROM given")  # noqa: S608
-    connection.con.unregister("given")
-    return connection.table(name)
-
-
-def in_duckdb(rows, tmp_path):
-    del tmp_path
-    return loaded(ibis.duckdb.connect(), "rows", rows)
-
-
-def executed(path, *statements, rows=()):
-    """Run statements on a SQLite file, and put rows into its table ``rows``."""
-    with contextlib.closing(sqlite3.connect(path)) as made, made:
-        found = [made.execute(text).fetchall() for text in statements]
-        columns = made.execute("PRAGMA table_info(rows)").fetchall()
-        marks = ", ".join("?" * len(columns))
-        if columns:
-            made.executemany(f"INSERT INTO rows VALUES ({marks})", rows)  # noqa: S608
-    return found
-
-
-def in_sqlite(rows, tmp_path):
-    kinds = {"double": "REAL", "int64": "INTEGER", "bool": "BOOLEAN", "string": "TEXT"}
-    columns = ", ".join(f'"{f.name}" {kinds[str(f.type)]}' for f in rows.schema)
-    path = tmp_path / "rows.sqlite"
-    values = zip(*(c.to_pylist() for c in rows.columns), strict=True)
-    executed(path, f"CREATE TABLE rows ({columns})", rows=values)
-    return ibis.sqlite.connect(path).table("rows")
 
 
 ENGINES = {"duckdb": in_duckdb, "sqlite": in_sqlite}
@@ -146,9 +119,11 @@ def test_rows_of_nobody_are_refused_before_joining():
 @pytest.mark.parametrize("kind", ["int64", "float32", "decimal(9, 4)"])
 def test_scores_of_other_kinds_are_cast_to_the_nearest_double(kind, rng):
     plain = np.round(rng.uniform(0, 1, 400), 4)
-    connection = ibis.duckdb.connect()
-    table = loaded(connection, "doubles", pa.table({"y_score": plain}))
-    table = table.mutate(y_score=table.y_score.cast(kind), y_true=ibis.literal(1))
+    connection = duckdb.connect()
+    loaded(connection, "doubles", pa.table({"y_score": plain}))
+    cast = {"float32": "FLOAT", "int64": "BIGINT"}.get(kind, kind)
+    text = f"SELECT CAST(y_score AS {cast}) AS y_score, 1 AS y_true FROM doubles"  # noqa: S608
+    table = IbisTable(connection, text)
     expected = {
         "int64": np.rint(plain),
         "float32": plain.astype(np.float32).astype(float),
@@ -161,7 +136,7 @@ def test_scores_of_other_kinds_are_cast_to_the_nearest_double(kind, rng):
 
 
 def test_where_an_engine_would_differ_rows_are_read_and_a_warning_says_so(rng):
-    connection = ibis.duckdb.connect()
+    connection = duckdb.connect()
     wide = pa.array([decimal.Decimal("0.12345678901234567890")] * 3)
     table = loaded(connection, "wide", pa.table({"y_score": wide, "y_true": [0, 1, 1]}))
     site = discreet.read(table, name="wide")
@@ -252,21 +227,23 @@ def test_a_column_of_sqlite_without_a_type_is_opened_whatever_its_first_row_hold
 
 
 def test_labels_and_groups_of_other_types_are_cast_to_text_by_the_engine():
-    connection = ibis.duckdb.connect()
-    connection.con.execute(
+    connection = duckdb.connect()
+    connection.execute(
         "CREATE TABLE odd AS SELECT 0.25 AS y_score, 1::DECIMAL(9, 2) AS y_true, "
         "DATE '2025-01-31' AS day UNION ALL SELECT 0.75, 0, '290000-01-01'"
     )
+    table = IbisTable(connection, "SELECT * FROM odd")
     statistic = Grouped(SMALL, ("2025-01-31", "other"))
-    counts = statistic.count(discreet.read(connection.table("odd"), group="day"))
+    counts = statistic.count(discreet.read(table, group="day"))
     assert counts.reshape(2, 2, -1).sum(axis=2).tolist() == [[0, 1], [1, 0]]
 
 
 def test_subjects_beyond_64_bits_with_a_sign_are_read(rng):
     rows = engines.rows_of_people(rng, 60)
-    connection = ibis.duckdb.connect()
-    table = loaded(connection, "rows", rows).drop("person")
-    table = table.mutate(person=ibis.literal(2**64 - 1, "uint64"))
+    connection = duckdb.connect()
+    loaded(connection, "rows", rows)
+    text = "SELECT * REPLACE (18446744073709551615::UBIGINT AS person) FROM rows"
+    table = IbisTable(connection, text)
     with pytest.warns(ReadHereWarning, match="not told apart there as here"):
         engines.bounded_outcomes(table, SMALL)
 
@@ -276,9 +253,8 @@ def test_a_file_and_an_address_are_opened_by_table_where_and_query(tmp_path):
     in_sqlite(rows, tmp_path)
     path = tmp_path / "rows.sqlite"
     duck = tmp_path / "rows.duckdb"
-    made = ibis.duckdb.connect(duck)
-    loaded(made, "rows", rows)
-    made.disconnect()
+    with duckdb.connect(duck) as made:
+        loaded(made, "rows", rows)
     for address in (path, str(path), f"sqlite://{path}", duck, f"duckdb://{duck}"):
         assert len(discreet.read(address, table="rows")) == 3
         assert len(discreet.read(address, table="rows", where="y_score > 0.4")) == 2
@@ -331,13 +307,9 @@ def test_a_lazy_frame_is_run_again_on_every_pass(rng):
 
 def test_the_query_is_the_engines_own_sql_and_gives_the_counts(rng):
     rows = pa.table({"y_score": rng.random(200), "y_true": rng.integers(0, 2, 200)})
-    connection = ibis.duckdb.connect()
-    loaded(connection, "rows", rows)
-    source = TableSource(
-        connection.table("rows"),
-        discreet.data.arrow_columns.Names(("y_score",), "y_true"),
-    )
-    text = source.query([Cuts.within(discreet.read(rows).scores, SMALL.edges)])
+    connection = duckdb.connect()
+    site = discreet.read(loaded(connection, "rows", rows))
+    text = site.query([Cuts.within(site.scores, SMALL.edges)])
     assert "1048576" in text
-    by_hand = connection.con.sql(text).fetchall()
+    by_hand = connection.sql(text).fetchall()
     assert sum(row[-1] for row in by_hand) == 200

@@ -5,10 +5,11 @@ import sqlite3
 import warnings
 from itertools import combinations, product
 
-import ibis
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import discreet
@@ -19,6 +20,7 @@ from discreet.privacy.unit import Sensitivity, Unit
 from discreet.session.respond import bounded
 from discreet.statistic import ClassHistogram, MultiLabel, Paired
 from discreet.statistic.histogram import PairedInGroups
+from engine_tables import loaded
 
 EDGES = Edges.realise(Uniform(2))
 BOTH = MultiLabel(EDGES, ("p", "q"))
@@ -160,7 +162,7 @@ def test_every_source_gives_the_oracles_counts(kind, frame, rows, tmp_path):
             frame.to_parquet(path, row_group_size=100)
             source = path
         case "duckdb":
-            source = ibis.duckdb.connect().create_table("t", pl.from_pandas(frame))
+            source = loaded(duckdb.connect(), "t", pa.Table.from_pandas(frame))
         case _:
             with sqlite3.connect(path) as made:
                 made.execute(
@@ -186,7 +188,7 @@ def test_every_source_gives_the_oracles_counts(kind, frame, rows, tmp_path):
 def test_a_database_bounds_each_persons_rows_for_each_label_as_here(frame):
     unit = Unit("subject", "add_remove", 2)
     people = frame.assign(who=np.arange(len(frame)) % 90)
-    table = ibis.duckdb.connect().create_table("t", pl.from_pandas(people))
+    table = loaded(duckdb.connect(), "t", pa.Table.from_pandas(people))
     here, there = (
         FINE.count(bounded(discreet.read(s, **COLUMNS, subject="who").fitted(), unit))
         for s in (people, table)
