@@ -333,7 +333,9 @@ def _clipped(dialect: Dialect, score: str, cuts: Cuts) -> str:
 
 def _rounded(dialect: Dialect, score: str, cuts: Cuts) -> str:
     scale = _exact(dialect, 2.0**cuts.exponent)
-    cell = dialect.floor.format(f"({score} * {scale})")
+    # What lies below the range was moved to a whole place: only others may be negative.
+    short = dialect.truncated if cuts.low >= 0 else None
+    cell = (short or dialect.floor).format(f"({score} * {scale})")
     whole = f"CAST({cell} AS {dialect.double}) / {scale}"
     if not cuts.mixed:
         return whole

@@ -55,6 +55,8 @@ class Dialect:
     shown: str | None = None
     """A text of a group, where ``bytewise`` is no text to read."""
     floor: str = "CAST(FLOOR({0}) AS BIGINT)"
+    truncated: str | None = None
+    """The floor of what is whole or not negative, where ``floor`` asks several times."""
     nan: str | None = None
     """How NaN is asked for; None where a double is never NaN, but NULL."""
     every_decimal: bool = False
@@ -133,6 +135,7 @@ SQLITE: Final = Dialect(
     bytewise="({0} COLLATE BINARY)",
     # Its builds may lack FLOOR; its casts cut off.
     floor="(CAST({0} AS INTEGER) - ({0} < CAST({0} AS INTEGER)))",
+    truncated="CAST({0} AS INTEGER)",
 )
 POSTGRES: Final = Dialect(
     name="postgres",

@@ -282,27 +282,28 @@ def engine_table(source: Any) -> Table | None:
 
     None for tables of engines that Ibis alone reaches.
     """
-    if type(source).__module__.startswith("pyspark"):
-        view = f"discreet_{id(source):x}"
-        source.createOrReplaceTempView(view)
-        engine: Engine | None = Spark(source.sparkSession)
-        text = f"SELECT * FROM {view}"  # noqa: S608 - a name of our own
-    else:
-        backend = source.get_backend()
-        engine = of_connection(
-            backend._session  # noqa: SLF001 - Ibis has no other way to it
-            if backend.name == "pyspark"
-            else getattr(backend, "con", None)
-        )
-        text = "" if engine is None else str(source.compile())
-    if engine is None:
-        return None
     try:
+        if type(source).__module__.startswith("pyspark"):
+            view = f"discreet_{id(source):x}"
+            source.createOrReplaceTempView(view)
+            engine: Engine | None = Spark(source.sparkSession)
+            text = f"SELECT * FROM {view}"  # noqa: S608 - a name of our own
+        else:
+            engine = _of_ibis(source.get_backend())
+            text = "" if engine is None else str(source.compile())
+        if engine is None:
+            return None
         return Table(engine, engine.query(bracketed(text)))
     except Exception as err:  # noqa: BLE001 - each engine has errors of its own
         raise InputError(
             f"the engine gave up ({type(err).__name__}); its own log says why"
         ) from None
+
+
+def _of_ibis(backend: Any) -> Engine | None:
+    if backend.name == "pyspark":
+        return of_connection(backend._session)  # noqa: SLF001 - Ibis has no other way to it
+    return of_connection(getattr(backend, "con", None))
 
 
 def engine_source(source: Any, names: Names) -> RowSource:

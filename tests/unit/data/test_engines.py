@@ -432,6 +432,9 @@ def test_an_ibis_table_that_cannot_be_asked_is_refused_without_values(tmp_path):
             discreet.read(table)
     connection.close()
     assert "secret" not in str(caught.value)
+    table.get_backend = None  # of a table of no backend, such as one in memory
+    with pytest.raises(InputError, match="gave up"):
+        discreet.read(table)
 
 
 def test_an_address_of_another_engine_or_with_other_options_is_refused():
