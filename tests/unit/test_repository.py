@@ -89,6 +89,10 @@ def check(line):
         return
     if line.strip() == ITSELF:
         return
+    if newer := re.fullmatch(r"pip install --upgrade ([a-z]+)", line.strip()):
+        extras = PROJECT["optional-dependencies"].values()
+        assert any(newer[1] in each for extra in extras for each in extra)
+        return
     found = re.search(r"pip install '\.\[([a-z,]+)\]'", line)
     assert found, line
     assert set(found[1].split(",")) <= set(PROJECT["optional-dependencies"])
