@@ -42,7 +42,7 @@ test-mpc: .venv-mpc/.tests    ## The mpc extra's tests and the pinned releases, 
 endif
 
 test-all: .venv/.dev .venv-flower/.tests    ## Also the long sweeps, and engines that tests/engines/install.sh installed
-	$(BIN)/pytest -n 2 --ignore tests/browser
+	FRESH_PROCESSES=1 $(BIN)/pytest -n 2 --ignore tests/browser
 	.venv-flower/bin/pytest -m flower -q -n 2 $(FLOWER)
 	$(MAKE) test-mpc test-install
 

@@ -11,6 +11,7 @@ starts each command afresh.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import select
@@ -28,6 +29,7 @@ from typing import IO
 
 TESTS = Path(__file__).resolve().parent
 FRESH = bool(os.environ.get("FRESH_PROCESSES"))
+_MAIN = "from discreet.cli.main import main; main()"
 _STATUS = 4
 _LOADED = (
     *("discreet.transport.https.server", "discreet.transport.https.client"),
@@ -112,10 +114,39 @@ def start(
         return Forked(words, _server(), script=place, cwd=cwd, env=env, files=files)
 
 
+def run(
+    words: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run the command ``discreet`` to its end, and return what it printed."""
+    if FRESH:
+        return subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, "-c", _MAIN, *words],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env=env,
+            check=False,
+        )
+    with (
+        Path(os.devnull).open("rb") as nothing,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        files = [file.fileno() for file in (nothing, out, err)]
+        code = Forked(words, _server(), cwd=cwd, env=env, files=files).wait()
+        out.seek(0)
+        err.seek(0)
+        printed = out.read().decode(), err.read().decode()
+    return subprocess.CompletedProcess(["discreet", *words], code, *printed)
+
+
 def write_command(path: Path) -> None:
     """Write the command ``discreet``, for a shell to find."""
     if FRESH:
-        text = f"#!{sys.executable}\nfrom discreet.cli.main import main\nmain()\n"
+        text = f"#!{sys.executable}\n{_MAIN}\n"
     else:  # -S: without site-packages Python starts in a fifth of the time
         text = (
             f"#!{sys.executable} -S\nimport sys\nsys.path.insert(0, {str(TESTS)!r})\n"
@@ -150,13 +181,10 @@ def _server() -> str:
         stdout=subprocess.PIPE,
         start_new_session=True,  # an interrupt at the terminal is for pytest
     )
-    _kept.append(process)
+    atexit.register(process.communicate)  # closes its standard input, and waits
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     return path
-
-
-_kept: list[subprocess.Popen[bytes]] = []
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
