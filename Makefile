@@ -8,6 +8,8 @@ PYTHON_OF_mpc    = $(MPC_PYTHON)
 PIP        := -m pip --disable-pip-version-check install --quiet
 BIN        := .venv/bin
 export PYTHONHASHSEED ?= 0
+# Tests start Python hundreds of times: it may keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo quick test test-core test-flower test-mpc test-all test-install test-browser fuzz check format bench evidence evidence-quick release-check mutants papers locks pictures dist docs clean
 
