@@ -7,8 +7,8 @@ every time. ``FUZZ_SEED`` starts all streams elsewhere, and Hypothesis with them
 ``make fuzz``.
 
 Nothing is left behind: what programs keep in a home or a temporary folder goes into a
-folder of this run, which is removed at its end. pytest keeps its own ``tmp_path`` of the
-last three runs. Both are in memory where ``/dev/shm`` has room and ``TMPDIR`` is not set.
+folder of this run, which is removed at its end. pytest keeps the ``tmp_path`` of tests that
+failed, for three runs. Both are in memory where ``/dev/shm`` has room and ``TMPDIR`` is not set.
 """
 
 import gc
