@@ -12,6 +12,8 @@ LOCKED     := $(PIP) --require-hashes --only-binary :all:
 ITSELF     := $(PIP) --no-build-isolation -e .
 BIN        := .venv/bin
 export PYTHONHASHSEED ?= 0
+# Tests start Python hundreds of times: it may keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo quick test test-core test-flower test-mpc test-all test-install test-browser fuzz check format bench evidence evidence-quick release-check mutants papers locks pictures dist docs clean
 
@@ -46,7 +48,7 @@ test-mpc: .venv-mpc/.tests    ## The mpc extra's tests and the pinned releases, 
 endif
 
 test-all: .venv/.dev .venv-flower/.tests    ## Also the long sweeps, and engines that tests/engines/install.sh installed
-	$(BIN)/pytest -n 2 --ignore tests/browser
+	FRESH_PROCESSES=1 $(BIN)/pytest -n 2 --ignore tests/browser
 	.venv-flower/bin/pytest -m flower -q -n 2 $(FLOWER)
 	$(MAKE) test-mpc test-install
 

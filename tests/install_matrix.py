@@ -74,6 +74,7 @@ class Environment:
         # A path to the sources would hide what the wheel lacks.
         clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         clean |= {
+            "FRESH_PROCESSES": "1",
             "XDG_STATE_HOME": str(self.folder),
             "XDG_CACHE_HOME": str(self.folder),
         }

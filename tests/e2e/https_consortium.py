@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import forked
 from discreet.data.edges import Warped
 from discreet.data.examples import Examples
 from discreet.entropy import Seeded
@@ -93,7 +93,7 @@ def make(folder: Path) -> None:
 class Command:
     """A command that runs, and what it has said."""
 
-    process: subprocess.Popen[bytes]
+    process: forked.Forked | subprocess.Popen[bytes]
     output: Path
 
     def said(self) -> str:
@@ -134,13 +134,12 @@ class Consortium:
         clean = {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES}
         output = self.folder / f"{len(self.commands)}-{name or words[0]}.txt"
         with output.open("wb") as log:
-            process = subprocess.Popen(  # noqa: S603 - our own script
-                [sys.executable, str(source), *words],
+            process = forked.start(
+                source,
+                words,
                 env={**clean, "PYTHONPATH": os.pathsep.join(path), **(env or {})},
                 cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                log=log,
             )
         self.commands.append(Command(process, output))
         return self.commands[-1]

@@ -27,6 +27,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.report.build import result_of
 from discreet.session.policy import load
 from discreet.transport.simulation import run
+from forked import write_command
 from policies import respond
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "for-privacy-reviewers.md"
@@ -134,11 +135,7 @@ def test_every_command_of_the_page_runs_and_shows_what_it_says(folder):
     assert all(line.startswith("$ ") for line in typed)
     tools = folder / "tools"
     tools.mkdir()
-    command = tools / "discreet"
-    command.write_text(
-        f"#!{sys.executable}\nfrom discreet.cli.main import main\nmain()\n"
-    )
-    command.chmod(0o755)
+    write_command(tools / "discreet")
     own = Path(sys.executable).parent
     path = os.pathsep.join((str(tools), str(own), os.environ["PATH"]))
     done = subprocess.run(  # noqa: S603 - our own documentation

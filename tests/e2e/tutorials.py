@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from discreet.transport.addresses import free_port
+from forked import write_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS = 900.0
@@ -40,11 +41,7 @@ def execute(script: str, folder: Path) -> str:
     """Run a script in a session of its own, and end whatever it leaves behind."""
     tools = folder / "tools"
     tools.mkdir()
-    discreet = tools / "discreet"
-    discreet.write_text(
-        f"#!{sys.executable}\nfrom discreet.cli.main import main\nmain()\n"
-    )
-    discreet.chmod(0o755)
+    write_command(tools / "discreet")
     own = Path(sys.executable).parent
     environment = {
         **os.environ,
@@ -64,6 +61,9 @@ def execute(script: str, folder: Path) -> str:
         )
         try:
             code = shell.wait(SECONDS)
+        except subprocess.TimeoutExpired as error:
+            said = (folder / "output.txt").read_text(errors="replace")
+            raise AssertionError(f"not over after {SECONDS} s:\n{said}") from error
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGTERM)

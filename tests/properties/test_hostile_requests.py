@@ -10,7 +10,7 @@ pytestmark = pytest.mark.long
 @pytest.mark.parametrize(
     "size",
     [
-        ("--requests", "300", "--idle", "100", "--slow", "0"),
+        ("--requests", "120", "--idle", "40", "--slow", "0"),
         pytest.param(("--requests", "3000", "--seed", "1"), marks=pytest.mark.slow),
     ],
     ids=["short", "long"],

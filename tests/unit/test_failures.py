@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import forked
 from discreet.errors import InputError
 from discreet.failures import exit_code, record, sentence
 
@@ -53,8 +54,8 @@ def code(text, *, cwd, **environment):
 
 
 def discreet(*arguments, cwd):
-    start = "from discreet.cli.main import main; main()"
-    return python(["-c", start, *arguments], cwd=cwd)
+    env = {**os.environ, "XDG_STATE_HOME": str(cwd / "state")}
+    return forked.run(arguments, cwd=cwd, env=env)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import forked
 from discreet.cli.entry import in_options
 from discreet.cli.main import app
 from discreet.errors import InputError, NotReleasedError
@@ -25,13 +26,7 @@ ONE_ROW = "y_score,y_true\n0.9,1\n"
 
 def discreet(*words):
     """Run the command in a process of its own."""
-    start = "from discreet.cli.main import main; main()"
-    return subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", start, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return forked.run(words)
 
 
 def invoke(*words):

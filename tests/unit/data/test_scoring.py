@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import discreet
+import forked
 from discreet.cli.main import app
 from discreet.data import model_process
 from discreet.data.labels import LabelCode
@@ -667,19 +666,11 @@ def test_the_command_says_why_rows_have_no_score(tmp_path):
     for text, code in ((lines, 0), ([lines[0], lines[2]], 2)):
         rows.write_text("\n".join(text), encoding="utf-8")
         words = ["score", tmp_path / "m.onnx", rows, "--out", out]
-        run = subprocess.run(  # noqa: S603 - our own command
-            [sys.executable, "-c", _MAIN, *map(str, words)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        run = forked.run(list(map(str, words)))
         assert run.returncode == code
         assert 'a decimal comma: declare --decimal ","' in run.stderr
         assert out.exists() == (code == 0)
         out.unlink(missing_ok=True)
-
-
-_MAIN = "from discreet.cli.main import main; main()"
 
 
 def test_a_row_without_a_score_is_set_aside_in_a_session(saved):
