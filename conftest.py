@@ -11,7 +11,6 @@ folder of this run, which is removed at its end. pytest keeps the ``tmp_path`` o
 failed, for three runs. Both are in memory where ``/dev/shm`` has room and ``TMPDIR`` is not set.
 """
 
-import gc
 import hashlib
 import itertools
 import os
@@ -173,11 +172,6 @@ def pytest_collection_modifyitems(config, items):
     if absent:
         config.hook.pytest_deselected(items=absent)
         items[:] = [item for item in items if item not in absent]
-
-
-def pytest_collection_finish():
-    """Spare the collector what lives until the end: modules, and nine thousand tests."""
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
