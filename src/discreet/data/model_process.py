@@ -24,7 +24,7 @@ import importlib.util
 import json
 import mmap
 import os
-import select
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -208,19 +208,20 @@ class ModelProcess:
         if pipe is None or pipe.closed:
             raise self._ended()
         parts, left = [], size
-        while left:
-            wait = until - time.monotonic()
-            ready, _, _ = select.select([pipe], [], [], max(wait, 0))
-            if not ready:
-                self._process.kill()
-                raise ModelProcessError(
-                    "the model took longer than it may: its process was ended"
-                )
-            part = os.read(pipe.fileno(), left)
-            if not part:
-                raise self._ended()
-            parts.append(part)
-            left -= len(part)
+        # Not ``select.select``, which takes no descriptor from 1,024 on.
+        with selectors.DefaultSelector() as readable:
+            readable.register(pipe, selectors.EVENT_READ)
+            while left:
+                if not readable.select(max(until - time.monotonic(), 0)):
+                    self._process.kill()
+                    raise ModelProcessError(
+                        "the model took longer than it may: its process was ended"
+                    )
+                part = os.read(pipe.fileno(), left)
+                if not part:
+                    raise self._ended()
+                parts.append(part)
+                left -= len(part)
         return b"".join(parts)
 
     def _ended(self) -> ModelProcessError:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import warnings
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -495,6 +498,21 @@ def test_time_is_limited(monkeypatch):
     with pytest.raises(InputError, match="longer than it may"):
         process.load(raw, {})
     process.close()
+
+
+def test_a_program_with_a_thousand_open_files_can_score():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1300:
+        pytest.skip(f"a process may not open 1,300 files here, but {hard}")
+    with ExitStack() as opened:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1300), hard))
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            opened.enter_context(Path(os.devnull).open("rb"))
+        process = ModelProcess()
+        opened.callback(process.close)
+        assert process._process.stdout.fileno() >= 1024
+        assert process.load(files.MLP, {})["columns"] == 1
 
 
 def test_the_process_inherits_no_secret(monkeypatch):
