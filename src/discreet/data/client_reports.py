@@ -236,21 +236,18 @@ def _marked(
     mine = "1 = 1"
     if columns.plan in rows.columns:
         mine = dialect.equal(rows[columns.plan], plan)
-    # SQLite's digits of nothing are a text, so that who has no id is asked here.
-    named = f"{rows[columns.id].sql} IS NOT NULL"
     chosen = rows.select(
         {
             "report_": pushdown.word(rows, columns.id),
             "symbol_": symbol,
             "mine_": _flag(mine),
-            "named_": _flag(named),
         }
     )
     # In steps, as in ``pushdown``: a floor of NaN or of a huge number is an error.
     given = chosen["symbol_"]
     nothing = dialect.null()
     ranged = chosen.select(
-        chosen.some(["report_", "mine_", "named_"])
+        chosen.some(["report_", "mine_"])
         | {
             "symbol_": Column(
                 cases(
@@ -265,7 +262,7 @@ def _marked(
     )
     value = ranged["symbol_"].sql
     whole = f"CAST({dialect.floor.format(value)} AS {dialect.double})"
-    fits = (f"{ranged[n].sql} = 1" for n in ("mine_", "named_"))
+    fits = (f"{ranged['mine_'].sql} = 1", f"{ranged['report_'].sql} IS NOT NULL")
     return ranged.select(
         ranged.some(["report_", "symbol_", "mine_"])
         | {"fits_": _flag(" AND ".join([*fits, f"{whole} = {value}"]))}

@@ -57,6 +57,8 @@ class Dialect:
     floor: str = "CAST(FLOOR({0}) AS BIGINT)"
     truncated: str | None = None
     """The floor of what is whole or not negative, where ``floor`` asks several times."""
+    once: str = ""
+    """What at a query's end keeps an aggregate around it from working it out anew."""
     nan: str | None = None
     """How NaN is asked for; None where a double is never NaN, but NULL."""
     every_decimal: bool = False
@@ -136,6 +138,7 @@ SQLITE: Final = Dialect(
     # Its builds may lack FLOOR; its casts cut off.
     floor="(CAST({0} AS INTEGER) - ({0} < CAST({0} AS INTEGER)))",
     truncated="CAST({0} AS INTEGER)",
+    once="LIMIT -1",
 )
 POSTGRES: Final = Dialect(
     name="postgres",
@@ -204,6 +207,7 @@ class Query:
         *,
         where: str | None = None,
         by: Sequence[str] = (),
+        more: str = "",
     ) -> Query:
         """Return the query for some expressions over this one."""
         dialect = self.dialect
@@ -216,6 +220,8 @@ class Query:
             text += f"\nWHERE {where}"
         if by:
             text += f"\nGROUP BY {', '.join(by)}"
+        if more:
+            text += f"\n{more}"
         named = {n: dialect.column(n, c.holds, c.digits) for n, c in columns.items()}
         return Query(dialect, bracketed(text), named)
 

@@ -76,7 +76,7 @@ class TableSource(RowSource):
 
     def __call__(self) -> Iterator[RawBatch]:
         """Read every row, in the engine's order."""
-        rows = self._run(pushdown.readable(self.rows, self.names))
+        rows = self.fetched(pushdown.readable(self.rows, self.names))
         return plain_columns(rows, self.names)
 
     def folded(self, cuts: Sequence[Rounding]) -> Iterator[RawBatch] | None:
@@ -86,7 +86,7 @@ class TableSource(RowSource):
             _warn(self.names, reason)
             return None
         names = replace(self.names, subject=None)
-        counts = self._run(self._folded(cuts))
+        counts = self.fetched(self._folded(cuts))
         return plain_columns(counts, names, pushdown.weight_name(cuts))
 
     def bounded(
@@ -112,7 +112,7 @@ class TableSource(RowSource):
         """Refuse rows that name no subject."""
         named = Column(f"COUNT({self.rows[subject].sql})", Holds.INTEGER)
         every = Column("COUNT(*)", Holds.INTEGER)
-        (batch,) = self._run(self.rows.select({"every": every, "named": named}))
+        (batch,) = self.fetched(self.rows.select({"every": every, "named": named}))
         missing = batch.column(0)[0].as_py() - batch.column(1)[0].as_py()
         if missing:
             raise self.names.problem(
@@ -136,21 +136,9 @@ class TableSource(RowSource):
         rows = pushdown.worded(self.rows, self.names)
         return pushdown.folded(rows, self.names, cuts)
 
-    def _run(self, rows: Query) -> Iterator[pa.RecordBatch]:
-        for batch in self.fetched(rows):
-            yield self._decoded(batch) if rows.dialect.name == "sqlite" else batch
-
     def fetched(self, rows: Query) -> Iterator[pa.RecordBatch]:
         """Run a query of this table; an engine's own message is not passed on."""
         return _guarded(lambda: self.engine.batches(rows), self.names)
-
-    def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        words = (self.names.label, self.names.group, self.names.subject)
-        columns = {
-            name: pushdown.unhexed(column) if name in words else column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        }
-        return pa.RecordBatch.from_pydict(columns)
 
 
 class _InTurn(PerLabel):

@@ -188,3 +188,14 @@ def test_decimals_of_postgres_are_the_nearest_doubles(engine):
     here = discreet.Examples([float(t) for t in texts], [1] * len(texts))
     there = discreet.read(IbisTable(engine.connection, "SELECT * FROM exact"))
     assert np.array_equal(statistic.count(there), statistic.count(here))
+
+
+@in_place
+@engines_of("duckdb", SERVERS[0])
+def test_a_group_of_a_float_of_32_bits_has_the_name_that_numpy_gives_it(engine):
+    cells = 'CAST(0.5 AS double precision) AS "y_score", 1 AS "y_true"'
+    query = f'SELECT {cells}, CAST(0.1 AS real) AS "ward"'
+    there = discreet.read(IbisTable(engine.connection, query), group="ward")
+    here = discreet.Examples([0.5], [1], groups=np.array([0.1], np.float32))
+    named = [[b.groups.tolist() for b in site.batches()] for site in (there, here)]
+    assert named[0] == named[1]

@@ -49,13 +49,13 @@ def held(request, tmp_path):
 def queries(monkeypatch):
     """Return how many queries some work asks of the engine."""
     asked = []
-    run = TableSource._run
+    run = TableSource.fetched
 
     def noted(self, rows):
         asked.append(rows)
         return run(self, rows)
 
-    monkeypatch.setattr(TableSource, "_run", noted)
+    monkeypatch.setattr(TableSource, "fetched", noted)
 
     def number(work):
         asked.clear()
