@@ -26,7 +26,7 @@ _ONE_THREAD_OF_A_VECTOR: Final = 9_216
 
 
 def product(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return ``left @ right``, two matrices, without the threads of the linear algebra.
+    """Return a matrix times a matrix or vector, without threads of the linear algebra.
 
     A product of a millisecond that is shared among threads lasts until the last of them
     has had its turn: where the processors do other work, several hundred times as long.
@@ -38,6 +38,9 @@ def product(left: FloatArray, right: FloatArray) -> FloatArray:
     >>> (product(left, right) == left @ right).all()
     np.True_
     """
+    if right.ndim == 1:
+        column: FloatArray = product(left, right[:, None])[:, 0]
+        return column
     (rows, inner), columns = left.shape, right.shape[1]
     vector = min(rows, columns) == 1
     if rows * inner * columns <= (_ONE_THREAD_OF_A_VECTOR if vector else _ONE_THREAD):

@@ -26,7 +26,7 @@ from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.arrays import FloatArray, FloatVector
+from discreet.arrays import FloatArray, FloatVector, product
 from discreet.errors import InputError
 
 Ends: TypeAlias = tuple[float, float]
@@ -325,7 +325,7 @@ def _folded_end(
     sizes, axes = np.linalg.eigh(covariance)
     root = axes * np.sqrt(np.maximum(sizes, 0.0))
     draws = _normal(len(covariance) + 1)
-    errors, shifts = draws[:, :-1] @ root.T, shift * draws[:, -1]
+    errors, shifts = product(draws[:, :-1], root.T), shift * draws[:, -1]
     level = NormalDist().cdf(math.copysign(min(abs(z), _FARTHEST), z))
 
     def below(total: float) -> bool:

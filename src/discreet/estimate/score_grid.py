@@ -182,8 +182,9 @@ def find_grid(observed: NoisyHistogram) -> ScoreGrid | None:
         return None
     every = np.arange(_COARSEST, _FINEST + 1)
     held = _held(edges, every)
-    sd = np.sqrt(~held @ _variance_of_totals(observed))
-    empty = ~held.all(axis=1) & (np.abs(~held @ total) <= _SURE * sd)
+    sd = np.sqrt((~held * _variance_of_totals(observed)).sum(axis=1))
+    left = (~held * total).sum(axis=1)
+    empty = ~held.all(axis=1) & (np.abs(left) <= _SURE * sd)
     enough = empty & (np.count_nonzero(held & heavy, axis=1) >= _FEWEST)
     first, last = np.flatnonzero(heavy)[[0, -1]]
     widths = np.diff(even_places(edges))
@@ -226,8 +227,10 @@ def possible_steps(observed: NoisyHistogram, counts: NoisyHistogram) -> IntVecto
     if isinstance(observed.noise, DecodedNoise):
         lost = observed.noise.lost_without(counts.vector, held)
         return steps[lost <= _RULED_OUT**2]
-    sd = np.sqrt(~held @ _variance_of_totals(observed))
-    return steps[np.abs(~held @ observed.totals) <= _RULED_OUT * sd]
+    sd = np.sqrt((~held * _variance_of_totals(observed)).sum(axis=1))
+    left = (~held * observed.totals).sum(axis=1)
+    possible: IntVector = steps[np.abs(left) <= _RULED_OUT * sd]
+    return possible
 
 
 def possible_places(

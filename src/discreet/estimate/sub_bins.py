@@ -84,7 +84,9 @@ class WithinBins(NamedTuple):
 
     def masses(self, every: FloatVector) -> FloatArray:
         """Return what the cells hold of all counts: (classes, bins, cells)."""
-        lean = np.zeros_like(every) if self.leaning is None else self.leaning @ every
+        lean = np.zeros_like(every)
+        if self.leaning is not None:
+            lean = product(self.leaning, every)
         masses = (every[:, None] + lean[:, None] * self.x) / self.x.size
         return masses.reshape(2, -1, self.x.size)
 
@@ -121,13 +123,13 @@ def _leaning(counts: FloatVector, place: FloatVector) -> FloatArray:
     density = np.diag(1 / width)
     steps = np.diff(density, axis=0) / apart[:, None]
     left, right = np.vstack([steps[:1], steps]), np.vstack([steps, steps[-1:]])
-    before, after = left @ counts, right @ counts
+    before, after = product(left, counts), product(right, counts)
     lesser = np.where((abs(before) < abs(after))[:, None], left, right)
     steep = abs(before + after) > 4 * np.minimum(abs(before), abs(after))
     slope = np.where(steep[:, None], 2 * lesser, (left + right) / 2)
     slope[before * after <= 0] = 0.0
     rise: FloatArray = slope * width[:, None] ** 2
-    leant = rise @ counts
+    leant = product(rise, counts)
     most = 2 * np.sign(leant)[:, None] * np.eye(counts.size)
 
     return np.where((abs(leant) > 2 * counts)[:, None], most, rise)

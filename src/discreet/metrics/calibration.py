@@ -135,17 +135,17 @@ class Groups:
     @cached_property
     def positives(self) -> FloatVector:
         """Positives in each group."""
-        return np.asarray(self.of_positives @ self.every)
+        return product(self.of_positives, self.every)
 
     @cached_property
     def totals(self) -> FloatVector:
         """Examples in each group."""
-        return np.asarray(self.shares @ self.every)
+        return product(self.shares, self.every)
 
     @cached_property
     def predicted(self) -> FloatVector:
         """The sum of the predictions in each group: expected positives."""
-        return np.asarray(self.sums @ self.every)
+        return product(self.sums, self.every)
 
     @cached_property
     def examples(self) -> float:
@@ -160,7 +160,8 @@ class Groups:
 
     def slopes(self, on_p: FloatVector, on_t: FloatVector, on_f: FloatVector) -> Slopes:
         """Turn slopes in the groups' sums into slopes in the counts."""
-        row = on_t @ self.shares + on_f @ self.sums + on_p @ self.of_positives
+        sums = np.concatenate([self.shares, self.sums, self.of_positives])
+        row = product(np.concatenate([on_t, on_f, on_p])[None], sums)[0]
         return Slopes(*np.split(row, 2))
 
     @cached_property
@@ -213,7 +214,7 @@ class Groups:
         weights = self._weights
         sampling = product(weights * self.every, weights.T)
         own = np.diag(sampling)
-        least = np.maximum(self.variances @ self.every, own)
+        least = np.maximum(product(self.variances, self.every), own)
         scatter: FloatArray = sampling + np.diag(least - own)
         if self.counts.exact:
             return scatter
@@ -332,9 +333,9 @@ def _ece_limits(groups: Groups, value: float) -> Binning:
         # A cut may pass between a bin's end and its outermost cell.
         last = np.nextafter(predicted.high, 0.0)
         across |= np.floor(predicted.low * bins) < np.floor(last * bins)
-    inside = held * ~across
-    low = inside @ (p - t * predicted.high)
-    high = inside @ (p - t * predicted.low)
+    inside = (held * ~across).astype(np.float64)
+    low = product(inside, p - t * predicted.high)
+    high = product(inside, p - t * predicted.low)
     loose = float(across @ (p * (1 - predicted.low) + (t - p) * predicted.high))
     farthest = float(np.maximum(np.abs(low), np.abs(high)).sum()) + loose
     nearest = float(np.maximum(np.maximum(low, -high), 0.0).sum()) - loose
